@@ -22,10 +22,8 @@ type agency struct {
 
 	committing sync.Mutex // held while the state changes, in the store and in memory; see commit
 
-	// Only the goroutine of the walks uses these.
-	failedWalk bool                         // it was logged that walks are partial
-	counted    time.Time                    // when the last walk began that counted as proof of absence
-	settled    map[listings.Sum]settledPage // pages of the last complete walk
+	// Only the goroutine of the walks uses it.
+	settled map[listings.Sum]settledPage // pages of the last complete walk
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]

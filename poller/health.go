@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,7 +110,8 @@ func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 
 // asksInsertions says whether there are insertions whose contact requests are asked for.
 func (a *agency) asksInsertions() bool {
-	return a.p.schedule.Len(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
+	halted := slices.DeleteFunc(a.access().List(), func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
+	return a.p.schedule.Len(a.id) > len(halted)
 }
 
 // excuse notes that the failures of an operation so far mean nothing.
@@ -160,7 +162,7 @@ func (a *agency) noteNone(reference string, known, list bool) error {
 	a.mu.Unlock()
 	long := now.Sub(is.since) >= silentFor
 	if long && is.known {
-		return a.noteFailure(op, reference, watch.ClassAside, errOnlyNone, now)
+		return a.noteFailure(op, reference, watch.ClassAside, errOnlyNone)
 	}
 	if long && is.bare {
 		alarm := store.Alarm{AlarmID: watch.AlarmOf(watch.OnlyNone, op, ""), Since: is.since}
@@ -186,16 +188,25 @@ func (a *agency) noteRequests(reference string) error {
 	return a.noteSuccess(op, reference, time.Now())
 }
 
-// noteFailure notes a failure, and says it where an answer was not what it should be.
-func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Class, err error, at time.Time) error {
+// noteFailure notes a failure, and says it where a response was not what it should be. What was not
+// asked has not failed.
+func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Class, err error) error {
+	if c == watch.ClassHalted || c == watch.ClassWaiting {
+		return nil
+	}
+	at := time.Now()
 	a.mu.Lock()
 	a.health[op].Fail(op, c, err, at)
 	a.mu.Unlock()
+	if c == watch.ClassBusy { // the wait of the key survives a restart
+		return a.commitState(func(*store.Agency, *watch.Effects) {})
+	}
 	var drift *listings.DriftError
 	if !errors.As(err, &drift) {
 		return nil
 	}
-	return a.raise(store.Alarm{AlarmID: watch.AlarmOf(watch.Drifted, op, ""), Since: at, Example: reference}, &events.WatchSchemaDrifted{
+	alarm := store.Alarm{AlarmID: watch.AlarmOf(watch.Drifted, op, ""), Since: at, Example: reference}
+	return a.raise(alarm, &events.WatchSchemaDrifted{
 		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
 		Change: "place", Expected: drift.Expected, Found: drift.Found,
 	})

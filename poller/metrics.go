@@ -68,15 +68,9 @@ func (m *Metrics) latenciesOf(agencyID string) prometheus.Observer {
 	return m.Latencies.WithLabelValues(strings.ToValidUTF8(agencyID, "\uFFFD"))
 }
 
-// stages are what can break.
-var stages = []string{
-	listings.StageDNS, listings.StageDial, listings.StageRefused, listings.StageTLS, listings.StageTimeout, listings.StageRead,
-	listings.StageCanceled,
-}
-
 func outcome(o listings.Outcome) string {
 	var broken *listings.TransportError
-	if errors.As(o.Err, &broken) && slices.Contains(stages, broken.Stage) {
+	if errors.As(o.Err, &broken) {
 		return broken.Stage
 	}
 	if http.StatusText(o.Status) != "" { // a service may answer anything, and figures must not grow

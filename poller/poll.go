@@ -19,14 +19,18 @@ import (
 func (a *agency) pollScheduled(ctx context.Context, reference string) error {
 	sent := time.Now()
 	p := &poll{a: a, reference: reference, state: a.pollState(reference), fresh: map[string]time.Time{}}
-	c, err := a.poll(ctx, p)
-	switch c {
-	case watch.ClassCanceled:
+	failed := p.run(ctx)
+	c := watch.Classify(failed)
+	switch {
+	case c == watch.ClassCanceled, c == watch.ClassFatal && ctx.Err() != nil:
 		return ctx.Err()
-	case watch.ClassFatal:
+	case c == watch.ClassFatal:
+		return failed
+	}
+	if err := p.noteOutcome(c, failed); err != nil {
 		return err
 	}
-	until, err := a.polled(reference, c, err, sent, time.Now())
+	until, err := a.polled(reference, c, failed, sent, time.Now())
 	if c == watch.ClassNone {
 		p.state.counted = true
 		a.p.schedule.Polled(a.id, reference, p.received, p.arrived())
@@ -38,6 +42,17 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) error {
 		err = errors.Join(err, a.endForgotten())
 	}
 	return err
+}
+
+// noteOutcome records the outcome of a poll in the health of the operation.
+func (p *poll) noteOutcome(c watch.Class, err error) error {
+	switch {
+	case c != watch.ClassNone:
+		return p.a.noteFailure(listings.OperationContactRequests, p.reference, c, err)
+	case p.none:
+		return p.a.noteNone(p.reference, p.closed == watch.ClosedSilent, p.list)
+	}
+	return p.a.noteRequests(p.reference)
 }
 
 // polled handles the outcome of a poll, and returns until when the insertion waits.
@@ -87,45 +102,6 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 	return due, a.raiseUnreadable(reference, now)
 }
 
-// poll reads the contact requests of an insertion until its window is closed or given up, and
-// records the outcome in the health of the operation.
-func (a *agency) poll(ctx context.Context, p *poll) (watch.Class, error) {
-	err := p.run(ctx)
-	c := watch.Classify(err)
-	if c == watch.ClassFatal && ctx.Err() != nil {
-		return watch.ClassCanceled, ctx.Err()
-	}
-	var failed error
-	switch {
-	case c != watch.ClassNone:
-		failed = a.noteOutcome(listings.OperationContactRequests, p.reference, c, err)
-	case p.none:
-		failed = a.noteNone(p.reference, p.closed == watch.ClosedSilent, p.list)
-	default:
-		failed = a.noteRequests(p.reference)
-	}
-	if failed != nil {
-		return watch.ClassFatal, failed
-	}
-	return c, err
-}
-
-// noteOutcome records the outcome of a request in the health of its operation.
-func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Class, err error) error {
-	switch c {
-	case watch.ClassNone:
-		return a.noteSuccess(op, reference, time.Now())
-	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift,
-		watch.ClassRefused:
-		failed := a.noteFailure(op, reference, c, err, time.Now())
-		if c == watch.ClassBusy { // the wait of the key survives a restart
-			failed = errors.Join(failed, a.commitState(func(*store.Agency, *watch.Effects) {}))
-		}
-		return failed
-	}
-	return nil
-}
-
 // poll is one reading of the contact requests of one insertion.
 type poll struct {
 	a         *agency
@@ -161,7 +137,7 @@ func (p *poll) run(ctx context.Context) error {
 	if gone, err := p.doubt(); gone || err != nil {
 		return err
 	}
-	if page.Settled || p.isSettled(p.received) && p.saysTheSame(page, q) {
+	if page.Settled {
 		p.state.at = p.received
 		return nil
 	}
@@ -251,7 +227,7 @@ const slowLimit = 3
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	p.place = p.a.place(listings.OperationContactRequests)
 	q.Place = p.place
-	q.Settled = func(sum listings.Sum) bool { return sum == p.state.settled.body && p.isSettled(time.Now()) }
+	q.Settled = p.isSettled
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
 	status := noneStatus(err)
 	if err != nil && status == 0 {
@@ -331,18 +307,16 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 		return err
 	}
 	p.window, p.closed = j.Window, j.Closed
-	if p.state.settled = (settled{}); j.Settled {
+	p.state.settled = settled{}
+	if j.Settled && (page.Place() == p.place || p.none) { // otherwise the next one is looked for elsewhere
 		p.state.settled = settled{
-			content: r.Sum(p.a.p.rules), version: version, totals: watched.Totals, none: p.none, list: p.list,
-		}
-		if page.Place() == p.place || p.none { // otherwise the next response is looked for elsewhere
-			p.state.settled.body = page.Sum
+			body: page.Sum, version: version, totals: watched.Totals, none: p.none, list: p.list,
 		}
 	}
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()
 	}
-	p.a.learnShown(countOf(page), page.Total, j.Newest)
+	p.a.learnShown(countOf(page), page.Total)
 	maps.Copy(p.fresh, j.Fresh)
 	p.a.announced(j.Waits, page.Received)
 	return p.a.observe(p.reference, j.Readings, page.Received)
@@ -352,29 +326,19 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 func (a *agency) observe(reference string, readings []watch.Reading, at time.Time) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	volatile := a.volatility.Observe(reference, readings)
-	changed := map[string]bool{}
-	for _, r := range readings {
-		for _, path := range a.volatility.Compare(listings.OperationContactRequests, reference+"\x00"+r.ID, r.Left, at) {
-			changed[path] = true
-		}
-	}
-	return a.leaveOut(listings.OperationContactRequests, volatile, changed, at)
+	return a.leaveOut(listings.OperationContactRequests, a.volatility.Observe(reference, readings, at), at)
 }
 
 // leaveOut excludes volatile members from comparisons, and includes those again that did not change
 // for a day.
-func (a *agency) leaveOut(op listings.Operation, volatile []string, changed map[string]bool, at time.Time) error {
+func (a *agency) leaveOut(op listings.Operation, volatile []string, at time.Time) error {
 	if len(volatile)+len(a.published().state.Volatile) == 0 {
 		return nil
 	}
 	return a.commitLocked(func(tx *store.Tx) (watch.Effects, error) {
 		state, _ := tx.Agency(a.id)
-		e := watch.LeaveOut(state, watch.Observation{AgencyID: a.id, At: at.UTC()}, op, volatile)
-		if !e.Empty() {
-			return e, nil
-		}
-		return a.volatility.Settle(state, op, changed, at), nil
+		o := watch.Observation{AgencyID: a.id, At: at.UTC()}
+		return a.volatility.LeaveOut(state, o, op, volatile), nil
 	})
 }
 
@@ -434,7 +398,7 @@ func (p *poll) watched() watch.Poll {
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, People: p.a.people, Rules: p.a.p.rules, Before: p.state.at,
 		Apart: o.WalkInterval, HoldFor: o.HoldFor, Retention: o.Retention,
-		Newest: s.newest, Longest: s.longest, Totals: s.totals, Proved: p.state.proved,
+		Longest: s.longest, Totals: s.totals, Proved: p.state.proved,
 	}
 }
 

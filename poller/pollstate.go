@@ -21,25 +21,19 @@ type pollState struct {
 // settled is a response that changed nothing and would change nothing again, so that reading it
 // again is wasted work.
 type settled struct {
-	body, content listings.Sum // of the bytes, and of what was read from them; zero: no response
-	version       uint64       // of the insertion in the store
-	totals        bool         // shown.totals at that time
-	none, list    bool         // it had no contact requests; it had a list
+	body       listings.Sum // zero: no response
+	version    uint64       // of the insertion in the store
+	totals     bool         // shown.totals at that time
+	none, list bool         // it had no contact requests; it had a list
 }
 
-// isSettled reports whether the remembered response would change nothing now either, because
-// nothing has changed that [watch.Judge] depends on.
-func (p *poll) isSettled(now time.Time) bool {
+// isSettled reports whether a response with a sum is the remembered one and would change nothing
+// now either, because nothing has changed that [watch.Judge] depends on.
+func (p *poll) isSettled(sum listings.Sum) bool {
 	s := p.state.settled
-	return s.content != listings.Sum{} &&
+	return s.body == sum && sum != listings.Sum{} &&
 		s.version == p.a.p.store.Version(p.a.id, p.reference) && s.totals == p.a.shownSoFar().totals &&
-		!watch.Unsettled(p.a.published().state) && !now.Round(0).Before(p.state.at.Round(0))
-}
-
-// saysTheSame reports whether a response says the same as the settled one.
-func (p *poll) saysTheSame(page *listings.ContactRequestsPage, q watch.Question) bool {
-	s := p.state.settled
-	return s.body == page.Sum && s.body != listings.Sum{} || s.content == response(page, q).Sum(p.a.p.rules)
+		!watch.Unsettled(p.a.published().state) && !time.Now().Round(0).Before(p.state.at.Round(0))
 }
 
 // pollState returns the state of an insertion's polls, creating it if there is none.
@@ -79,21 +73,17 @@ func (a *agency) retries(reference string) *backoff {
 // shown is what the responses of contact requests of an agency have shown of the service, as far as
 // this process knows.
 type shown struct {
-	longest int       // the maximum number of contact requests in one response
-	newest  time.Time // the newest creation time of a window in order
-	totals  bool      // a total was once larger than the number of contact requests beside it
-	size    int       // the largest page size that is not refused; 0: every explicit size is
+	longest int  // the maximum number of contact requests in one response
+	totals  bool // a total was once larger than the number of contact requests beside it
+	size    int  // the largest page size that is not refused; 0: every explicit size is
 }
 
 // learnShown records what a response shows, and its total.
-func (a *agency) learnShown(count, total int, newest time.Time) {
+func (a *agency) learnShown(count, total int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.windows
 	s.longest, s.totals = max(s.longest, count), s.totals || total > count && count > 0
-	if newest.After(s.newest) {
-		s.newest = newest
-	}
 }
 
 func (a *agency) shownSoFar() shown {

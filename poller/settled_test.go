@@ -29,7 +29,7 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 			_, err := a.p.store.Erase(a.id, []store.Request{{Reference: reference, ID: "1"}})
 			must(t, err)
 		},
-		"counts are believed": func(a *agency, _ *poll) { a.learnShown(1, 2, time.Time{}) },
+		"counts are believed": func(a *agency, _ *poll) { a.learnShown(1, 2) },
 		"members are left out": func(a *agency, _ *poll) {
 			a.snapshot.Store(&snapshot{state: store.Agency{Volatile: []store.Volatile{{Path: "/views"}}}})
 		},
@@ -46,14 +46,14 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 			}))
 			p := &poll{a: a, reference: reference, state: a.pollState(reference)}
 			p.state.at = now.Add(-time.Minute)
-			p.state.settled = settled{content: listings.Sum{1}, version: a.p.store.Version(a.id, reference)}
-			if !p.isSettled(now) {
+			p.state.settled = settled{body: listings.Sum{1}, version: a.p.store.Version(a.id, reference)}
+			if !p.isSettled(listings.Sum{1}) {
 				t.Fatal("it is not settled")
 			}
 			if change == nil {
 				return
 			}
-			if change(a, p); p.isSettled(now) {
+			if change(a, p); p.isSettled(listings.Sum{1}) {
 				t.Error("it is settled still")
 			}
 		})

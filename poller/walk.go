@@ -3,10 +3,8 @@ package poller
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -34,10 +32,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.OperationInsertions, "") && !a.access().Untried() {
 		return time.Hour, ctx.Err() // the end of the halt wakes it
 	}
-	w := &walk{
-		Walk: watch.NewWalk(time.Now()), a: a, rotating: map[string]bool{}, changed: map[string]bool{},
-		settled: map[listings.Sum]settledPage{},
-	}
+	w := &walk{Walk: watch.NewWalk(time.Now()), a: a, settled: map[listings.Sum]settledPage{}}
 	defer w.scheduleFound()
 	o := listings.WalkOptions{
 		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions),
@@ -51,7 +46,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		case watch.ClassWaiting:
 			return 0, nil
 		case watch.ClassRefused:
-			noted := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
+			noted := a.noteFailure(listings.OperationInsertions, "", watch.ClassRefused, err)
 			return time.Hour, errors.Join(noted, a.refused(err))
 		}
 		if err != nil {
@@ -75,48 +70,37 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 }
 
 // endWalk commits what the walk as a whole shows, and returns how long to wait before the next one.
-func (a *agency) endWalk(w *walk, v listings.Verdict) (time.Duration, error) {
+func (a *agency) endWalk(w *walk, v listings.Verdict) (next time.Duration, err error) {
 	if err := w.end(v); err != nil {
 		return 0, err
 	}
 	a.walked(w, v)
-	if !v.Complete {
+	if v.Complete {
+		a.settled = w.settled
+		if a.walking.succeeded(time.Now()) {
+			a.p.log.Info("walks are complete again", "agency", a.id, "insertions", v.References)
+		}
+		if next = jitter(a.p.o.WalkInterval); w.ended.Again {
+			next = 0
+		}
+		err = errors.Join(w.keepScheduled(), a.noteSuccess(listings.OperationInsertions, "", time.Now()))
+	} else {
 		now := time.Now()
-		if err := a.notePartial(v, now); err != nil {
-			return 0, err
-		}
-		if err := a.decideRefusals(watch.Listing{Began: w.Began, Gone: w.ended.Gone}); err != nil {
-			return 0, err
-		}
-		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
+		err = a.notePartial(v)
+		next = min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval)
 	}
-	a.settled = w.settled
-	a.walking.succeeded(time.Now())
-	if err := w.keepScheduled(); err != nil {
-		return 0, err
-	}
-	if err := a.noteOutcome(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
-		return 0, err
-	}
-	listing := watch.Listing{
-		Complete: true, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published,
-	}
-	if err := a.decideRefusals(listing); err != nil {
-		return 0, err
-	}
-	if w.ended.Again {
-		return 0, nil
-	}
-	return jitter(a.p.o.WalkInterval), nil
+	return next, errors.Join(err, a.decideRefusals(watch.Listing{
+		Complete: v.Complete, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published,
+	}))
 }
 
 // notePartial records in the health of the list why a walk is not complete: a failure, or odd
 // paging by the API.
-func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
+func (a *agency) notePartial(v listings.Verdict) error {
 	if v.Err != nil {
-		return a.noteOutcome(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
+		return a.noteFailure(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
 	}
-	return a.noteFailure(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
+	return a.noteFailure(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason))
 }
 
 // walked records a walk for the status and the log.
@@ -129,12 +113,7 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.known = w.ended.Published
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
-		a.failedWalk = true
 		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
-	}
-	if v.Complete && a.failedWalk {
-		a.failedWalk = false
-		a.p.log.Info("walks are complete again", "agency", a.id, "insertions", v.References)
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason,
 		"pages", v.Pages, "insertions", v.References)
@@ -143,15 +122,11 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 // walk is one reading of all pages.
 type walk struct {
 	*watch.Walk
-	a     *agency
-	edits int // records that have changed
-	ended watch.WalkEnd
-
-	rotating map[string]bool // members that changed in most insertions of a page
-	changed  map[string]bool // volatile members that changed
-	drift    watch.Drift     // of the pages so far
-
+	a       *agency
+	edits   int                          // records that have changed
+	drift   watch.Drift                  // of the pages so far
 	settled map[listings.Sum]settledPage // pages that changed nothing
+	ended   watch.WalkEnd
 
 	// found are the insertions that were never polled. They wait for the end of the walk: only then
 	// is it known whether another one is no longer listed, whose new reference one of them may be.
@@ -224,68 +199,58 @@ func (w *walk) take(listed []watch.Listed) (changes bool, err error) {
 		return false, nil
 	}
 	a := w.a
-	var d watch.PageDiff
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	listed = watch.Reduced(a.published().state, listed, a.p.rules)
-	err = a.commitLocked(func(tx *store.Tx) (e watch.Effects, err error) {
-		d = w.diff(tx, listed)
-		if changes = slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }); !changes {
-			return e, nil
-		}
-		state, _ := tx.Agency(a.id)
-		e = d.Effects(a.id, state, listed)
-		e.Ended = a.access().Listed(d.Published()).Ended
-		return e, nil
+	var page watch.Paged
+	err = a.commitLocked(func(tx *store.Tx) (watch.Effects, error) {
+		page = w.compare(tx, listed)
+		return page.Effects, nil
 	})
 	if err != nil {
-		return changes, err
+		return false, err
 	}
-	w.drift = d.Drift
-	var changed []string
-	for n, i := range d.Insertions {
-		if i.Fresh {
-			w.Fresh++
-		}
-		if _, edited := i.Event.(*events.InsertionChanged); edited {
-			changed = append(changed, listed[n].Reference)
-		}
-		switch {
-		case !i.Published:
-		case !i.Next.Baseline && !i.Next.Polled:
-			w.found = append(w.found, i.Next)
-		default: // of the baseline it takes its turn: what comes meanwhile is live in any case
-			a.schedule(i.Next, time.Time{}, !i.Fresh)
+	w.drift = page.Drift
+	w.Fresh += len(page.Published)
+	for _, i := range page.Published {
+		if !i.Baseline && !i.Polled {
+			w.found = append(w.found, i)
+		} else { // of the baseline it takes its turn: what comes meanwhile is live in any case
+			a.schedule(i, time.Time{}, i.Episode > 1)
 		}
 	}
-	if len(d.Published()) > 0 {
+	if len(page.Published) > 0 {
 		a.tryHalted()
 	}
-	w.urge(changed)
-	for _, path := range d.Rotating {
-		w.rotating[path] = true
-	}
-	for _, l := range listed {
-		for _, path := range a.volatility.Compare(listings.OperationInsertions, l.Reference, l.Left, l.At) {
-			w.changed[path] = true
-		}
-	}
-	return changes, nil
+	w.urge(page.Edited)
+	a.volatility.ObservePage(listed, page.Rotating)
+	return !page.Empty(), nil
 }
 
-// diff compares the records of one page with the insertions in the store.
-func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
-	state, _ := tx.Agency(w.a.id)
+// compare compares the records of one page with the insertions in the store. Halts of those that
+// are listed again end.
+func (w *walk) compare(tx *store.Tx, listed []watch.Listed) watch.Paged {
+	a := w.a
+	state, _ := tx.Agency(a.id)
 	all := make([]watch.Known, len(listed))
 	for n, read := range listed {
 		k := &all[n]
-		if k.Insertion, k.Exists = tx.Insertion(w.a.id, read.Reference); k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
-			k.Record = tx.Record(w.a.id, read.Reference)
+		k.Insertion, k.Exists = tx.Insertion(a.id, read.Reference)
+		if k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
+			k.Record = tx.Record(a.id, read.Reference)
 		}
 	}
-	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
-	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: state.LastCompleteWalk, Emit: emit}
-	return watch.DiffPage(s, state, all, listed, w.a.p.rules, w.drift)
+	s := watch.Observation{
+		AgencyID: a.id, At: listed[0].At, After: state.LastCompleteWalk,
+		Emit: a.p.o.Announce && state.BaselineReason != watch.BaselineFilter,
+	}
+	page := watch.Page(s, state, all, listed, a.p.rules, w.drift)
+	for _, i := range page.Published {
+		if h, halted := a.access().Insertion(i.Reference); halted {
+			page.Ended = append(page.Ended, h)
+		}
+	}
+	return page
 }
 
 // end commits what the walk as a whole shows.
@@ -295,7 +260,7 @@ func (w *walk) end(v listings.Verdict) error {
 	defer a.committing.Unlock()
 	failing := a.walking.state()
 	now := time.Now()
-	walked := watch.Walked{Verdict: v, Walk: w.Walk, Counted: a.counted, Alarms: a.published().alarms}
+	walked := watch.Walked{Verdict: v, Walk: w.Walk, Alarms: a.published().alarms}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
 	}
@@ -313,15 +278,12 @@ func (w *walk) end(v listings.Verdict) error {
 	}
 	w.ended = e
 	if v.Complete || v.Structural {
-		err = a.leaveOut(listings.OperationInsertions, a.volatility.ObserveWalk(w.rotating), w.changed, now)
+		err = a.leaveOut(listings.OperationInsertions, a.volatility.ObserveWalk(), now)
 	}
 	if err != nil {
 		return err
 	}
-	if e.Counts {
-		a.counted = w.Began
-	}
-	for _, reference := range slices.Concat(e.Outside, e.Over) {
+	for _, reference := range e.Over {
 		if a.p.schedule.Has(a.id, reference) {
 			a.forget(reference)
 		}
@@ -331,23 +293,17 @@ func (w *walk) end(v listings.Verdict) error {
 
 // keepScheduled makes sure that every insertion that a complete walk saw is polled.
 func (w *walk) keepScheduled() error {
-	var missing []string
 	for reference := range w.Seen {
-		if !w.a.p.schedule.Has(w.a.id, reference) {
-			missing = append(missing, reference)
+		if w.a.p.schedule.Has(w.a.id, reference) {
+			continue
 		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return w.a.p.store.View(func(tx *store.Tx) error {
-		for _, reference := range missing {
-			if i, exists := tx.Insertion(w.a.id, reference); exists {
-				w.a.schedule(i, time.Time{}, false)
-			}
+		i, err := w.a.insertion(reference)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		w.a.schedule(i, time.Time{}, false)
+	}
+	return nil
 }
 
 // schedule has an insertion polled, unless it is already. lastPoll is zero if it is unknown.

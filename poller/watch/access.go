@@ -101,16 +101,6 @@ func (x Access) Insertion(reference string) (h store.Halt, halted bool) {
 	return h, halted
 }
 
-// HaltedInsertions counts the insertions whose halt is announced, of those that pass.
-func (x Access) HaltedInsertions(pass func(reference string) bool) (n int) {
-	for s, h := range x.Halts {
-		if s.Scope == events.ScopeInsertion && !h.Silent && pass(s.Reference) {
-			n++
-		}
-	}
-	return n
-}
-
 // List is all announced halts, oldest first.
 func (x Access) List() []store.Halt {
 	return slices.DeleteFunc(x.all(), func(h store.Halt) bool { return h.Silent })
@@ -243,7 +233,7 @@ const (
 // polled, which is no alarm: its halt is silent.
 func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, gone []string) {
 	var listed, overdue []store.Halt
-	answered := false
+	answered, halted := false, 0
 	for _, h := range x.all() {
 		_, seen := l.Seen[h.Reference]
 		_, left := l.Gone[h.Reference]
@@ -255,7 +245,11 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, go
 				h.Silent = true
 				e.Halted = append(e.Halted, h)
 			}
-		case !h.Silent || h.Since.After(l.Began):
+		case !h.Silent:
+			if seen {
+				halted++
+			}
+		case h.Since.After(l.Began):
 		case l.Complete && seen:
 			listed = append(listed, h)
 			answered = answered || x.LastAnswer.After(h.Since)
@@ -263,7 +257,6 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, go
 			overdue = append(overdue, h)
 		}
 	}
-	halted := x.HaltedInsertions(func(reference string) bool { _, is := l.Seen[reference]; return is })
 	switch {
 	case !answered && len(listed) >= refusalLimit:
 		h := listed[0]
@@ -278,16 +271,6 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, go
 		x.announce(&e, h, others)
 	}
 	return e, gone
-}
-
-// Listed is the change after insertions were listed that were not before: their halts end.
-func (x Access) Listed(references []string) (e Effects) {
-	for _, reference := range references {
-		if h, halted := x.Insertion(reference); halted {
-			e.Ended = append(e.Ended, h)
-		}
-	}
-	return e
 }
 
 // Refuse is the change after a refusal of the list: the agency halts. Where it is halted already

@@ -43,24 +43,6 @@ func refusedAt(references ...string) Access {
 	return x
 }
 
-// TestADeadKeyIsBlamedOnNoAgency lets a key die under agencies, each of which was answered well a moment ago: the first halt names
-// both causes, all others the key.
-func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
-	all := make([]Access, 20)
-	for n := range all {
-		all[n] = Access{AgencyID: fmt.Sprintf("A%d", n), Key: oneKey, Good: epoch}
-	}
-	elsewhere := Access{AgencyID: "B1", Key: otherKey}.With(store.Halt{Scope: events.ScopeAgency})
-	for n := range all {
-		c := all[n].Refuse(refusedList(all[n]), append(slices.Delete(slices.Clone(all), n, n+1), elsewhere), epoch.Add(time.Duration(n+1)*time.Second))
-		all[n] = all[n].After(c, epoch)
-		want := map[bool]string{true: "unknown", false: "key_rejected"}[n == 0]
-		if got := c.Events[0].(*events.AccessHalted).ProbableReason; got != want {
-			t.Errorf("halt %d is explained by %s, want %s", n+1, got, want)
-		}
-	}
-}
-
 // TestNoOrderOfResponsesAsksAHaltedScope draws what can happen to an agency's access.
 func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -117,46 +99,6 @@ func TestNoOrderOfResponsesAsksAHaltedScope(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestAHaltedInsertionIsAskedOnceADay(t *testing.T) {
-	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Tried: epoch}
-	x := Access{}.With(h)
-	allowed := func(x Access, at time.Duration) bool {
-		_, err := x.Allow(askedOf("a#1##"), epoch.Add(at))
-		return err == nil
-	}
-	if allowed(x, RetryRefused-1) || !allowed(x, RetryRefused) {
-		t.Error("not after a day")
-	}
-	c := x.Retried("a#1##", epoch.Add(RetryRefused))
-	if allowed(x.After(c, epoch), RetryRefused+time.Hour) || len(c.Events) != 0 {
-		t.Errorf("tried again without result: %+v", c)
-	}
-}
-
-func TestWhereAllContactRequestsAreHaltedOneRequestADayTriesAgain(t *testing.T) {
-	h := store.Halt{Scope: events.ScopeContactRequests, Since: epoch, Tried: epoch}
-	x := Access{AgencyID: "A100"}.With(h)
-	tries := func(at time.Duration) (n int) {
-		for _, reference := range []string{"a", "b", "c"} {
-			after, err := x.Allow(askedOf(reference), epoch.Add(at))
-			if x = after; err == nil {
-				n++
-			}
-		}
-		return n
-	}
-	if tries(RetryRefused-1) != 0 || tries(RetryRefused) != 1 || tries(RetryRefused+time.Hour) != 0 {
-		t.Error("not one after a day")
-	}
-	late := x.Answered(askedOf("b"), epoch.Add(RetryRefused)) // was under way when it halted
-	if good := x.Answered(askedOf("a"), epoch.Add(RetryRefused)); len(late.Ended) != 0 || len(good.Events) != 1 || len(x.After(good, epoch).Halts) != 0 {
-		t.Errorf("a good response: %+v, one of before: %+v", good, late)
-	}
-	if x = x.TryNow(epoch.Add(30 * time.Hour)); tries(30*time.Hour) != 1 {
-		t.Error("not with a new insertion")
-	}
 }
 
 func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
@@ -235,22 +177,6 @@ func TestAWalkDecidesAboutRefusedInsertions(t *testing.T) {
 	}
 }
 
-func TestTheHaltOfWhatIsGoneIsSilentUntilItIsListedAgain(t *testing.T) {
-	x := Access{}.With(store.Halt{Scope: events.ScopeInsertion, Reference: "a", Since: epoch, Tried: epoch})
-	gone := Listing{Complete: true, Began: epoch.Add(time.Hour), Seen: set("b"), Gone: set("a"), Published: 1}
-	e, left := x.Decide(gone, nil, gone.Began)
-	x = x.After(e, gone.Began)
-	if len(e.Events) > 0 || len(x.List()) > 0 || !slices.Equal(left, []string{"a"}) {
-		t.Errorf("gone: %+v, left %v", e, left)
-	}
-	if _, err := x.Allow(askedOf("a"), epoch.Add(2*RetryRefused)); err == nil {
-		t.Error("what is gone is tried again")
-	}
-	if again := x.After(x.Listed([]string{"a", "c"}), epoch); len(again.Halts) > 0 {
-		t.Errorf("it is listed again, and halted: %v", again.Halts)
-	}
-}
-
 func scopes(c Effects) string {
 	list := []string{}
 	for _, h := range c.Halted {
@@ -272,18 +198,5 @@ func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 				t.Errorf("%s: refused %s after its end: halted is %v", scope, asked, waits)
 			}
 		}
-	}
-}
-
-func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
-	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: oneKey.Fingerprint()}
-	allowed := func(x Access, q listings.Request) bool { _, err := x.Allow(q, epoch); return err == nil }
-	x := refusedAt("a")
-	if allowed(x, askedOf("a")) || !allowed(x, askedOf("b")) || !allowed(x, list) {
-		t.Error("one insertion was refused")
-	}
-	x = x.Observed(list, refusedList(x), epoch, epoch)
-	if allowed(x, askedOf("d")) || allowed(x, list) {
-		t.Error("the list was refused, and it is not decided yet what follows")
 	}
 }

@@ -68,12 +68,10 @@ func classOfStatus(answer *listings.StatusError) Class {
 		if RetryAfter(answer) > 0 {
 			return ClassBusy
 		}
-	// What was asked does not please, whoever asks and however often: a reference that a firewall
-	// dislikes, a page too far.
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
-		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
-		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
-		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
+	case http.StatusRequestTimeout:
+		return ClassTransient
+	}
+	if answer.Status/100 == 4 { // what was asked does not please, whoever asks and however often
 		return ClassAside
 	}
 	return ClassTransient // 5xx, redirects, and what is unexpected

@@ -38,31 +38,34 @@ type Drift map[string]form
 // leastDrifting is the minimum number of records in which a drift shows.
 const leastDrifting = 3
 
-// with adds what most records of a page show, of which known could have changed; added is what
-// earlier pages had not shown.
-func (d Drift) with(changed [][]events.Change, known int) (all Drift, added []form) {
-	count, first := map[string]int{}, map[string]form{}
+// with adds what most records of a page show, of which comparable could have changed. added is what
+// earlier pages had not shown; rotating are the paths at which most records have another value.
+func (d Drift) with(changed [][]events.Change, comparable int) (all Drift, added []form, rotating []string) {
+	count, differing, first := map[string]int{}, map[string]int{}, map[string]form{}
 	for _, list := range changed {
 		for _, c := range list {
+			count[c.Path]++
 			if f, differs := formOf(c); differs {
-				if count[f.path]++; count[f.path] == 1 {
-					first[f.path] = f
+				if differing[c.Path]++; differing[c.Path] == 1 {
+					first[c.Path] = f
 				}
 			}
 		}
 	}
-	all = maps.Clone(d)
+	all = Drift{}
+	maps.Copy(all, d)
 	for path, n := range count {
-		if _, is := d[path]; !is && n >= leastDrifting && 2*n > known {
-			if all == nil {
-				all = Drift{}
-			}
+		if n >= volatileChanges && 2*n > comparable {
+			rotating = append(rotating, path)
+		}
+		n = differing[path]
+		if _, is := d[path]; !is && n >= leastDrifting && 2*n > comparable {
 			all[path] = first[path]
 			added = append(added, first[path])
 		}
 	}
 	slices.SortFunc(added, func(a, b form) int { return cmp.Compare(a.path, b.path) })
-	return all, added
+	return all, added, rotating
 }
 
 // without is a list of changes without what is drift.
@@ -74,35 +77,31 @@ func (d Drift) without(list []events.Change) []events.Change {
 	})
 }
 
-// driftEvent reports what has drifted.
-func driftEvent(agencyID string, list []form, at time.Time) *events.WatchSchemaDrifted {
-	e := &events.WatchSchemaDrifted{
-		Common:    events.Common{AgencyID: agencyID, ObservedAt: at},
-		Operation: string(listings.OperationInsertions),
-	}
-	e.Expected, e.Found = describeForms(list)
-	e.Change = "vanished" // also what has another type now: the former one is gone
-	if !slices.ContainsFunc(list, func(f form) bool { return f.before != nothing }) {
-		e.Change = "appeared"
-	}
-	return e
-}
-
 // maxDescribed is how many members an event names.
 const maxDescribed = 8
 
-// describeForms says in paths and JSON types, never values, what was and what is.
-func describeForms(list []form) (expected, found string) {
+// driftEvent reports what has drifted, in paths and JSON types, never values.
+func driftEvent(agencyID string, list []form, at time.Time) *events.WatchSchemaDrifted {
+	change := "appeared"
 	var before, after []string
-	for _, f := range list[:min(len(list), maxDescribed)] {
-		path := DescribePointer(f.path)
-		before, after = append(before, f.before+" at "+path), append(after, f.after+" at "+path)
+	for n, f := range list {
+		if f.before != nothing { // also what has another type now: the former one is gone
+			change = "vanished"
+		}
+		if n < maxDescribed {
+			path := DescribePointer(f.path)
+			before, after = append(before, f.before+" at "+path), append(after, f.after+" at "+path)
+		}
 	}
 	more := ""
 	if n := len(list) - maxDescribed; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return strings.Join(before, ", ") + more, strings.Join(after, ", ") + more
+	return &events.WatchSchemaDrifted{
+		Common:    events.Common{AgencyID: agencyID, ObservedAt: at},
+		Operation: string(listings.OperationInsertions), Change: change,
+		Expected: strings.Join(before, ", ") + more, Found: strings.Join(after, ", ") + more,
+	}
 }
 
 // DescribePointer is a JSON pointer for people, as far as it looks like the names of members: a

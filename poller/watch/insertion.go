@@ -37,71 +37,100 @@ type Known struct {
 	Exists bool
 }
 
-// InsertionDiff is what one sighting of an insertion changes. Nothing is to be written unless write
-// is set.
-type InsertionDiff struct {
-	Next      store.Insertion
-	NewRecord bool
-	Event     events.Payload // nil: nothing to say
-	Write     bool
-	Fresh     bool // never seen before
-	Published bool // new or back: its contact requests are to be polled at once
+// Paged is what a page of insertions changes, and what follows from it.
+type Paged struct {
+	Effects
+	Drift     Drift             // of the walk so far
+	Rotating  []string          // paths at which most records of the page have changed
+	Published []store.Insertion // are listed for the first time, or again: they are to be polled
+	Edited    []string          // references of records that have changed
 }
 
-// diffInsertion compares a record that was just read with what is known of its reference. changed
-// is what differs between the two, but for what has drifted.
-func diffInsertion(s Observation, a store.Agency, k Known, read listings.Insertion, changed []events.Change, r Rules) InsertionDiff {
-	switch {
-	case !k.Exists:
-		return newInsertion(s, a, read, r)
-	case k.Outside && refiltering(a):
-		return insideAgain(a, k, read, r)
-	case !k.GoneSince.IsZero():
-		return reappeared(s, k, read, r)
-	}
-	d := InsertionDiff{Next: k.Insertion}
-	if k.Missing > 0 || !k.LastSeen.IsZero() {
-		d.Next.Missing, d.Next.LastSeen = 0, time.Time{}
-		d.Write = true
-	}
-	if k.Digest == read.Digest && k.Rules == r.insertion {
-		return d
-	}
-	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
-	d.Write, d.NewRecord = true, true
-	if len(changed) == 0 { // also where other rules made the old digest
-		return d
-	}
-	d.Next.Revision++
-	d.Event = &events.InsertionChanged{
-		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
-		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: changed,
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
-	}
-	return d
-}
-
-// newInsertion is a reference that was never seen: part of the baseline, or live.
-func newInsertion(s Observation, a store.Agency, read listings.Insertion, r Rules) InsertionDiff {
-	d := InsertionDiff{
-		Write: true, NewRecord: true, Fresh: true, Published: true,
-		Next: store.Insertion{
-			Reference: read.Reference, Digest: read.Digest, Rules: r.insertion, Episode: 1,
-			FirstSeen: s.At, Baseline: !a.Baselined, Start: contactStart(a),
-		},
-	}
-	origin := events.OriginLive
-	if !a.Baselined {
-		origin = events.OriginBaseline
-		if !s.Emit {
-			return d
+// Page compares the records of a page with what is known of their references. What earlier pages
+// of the walk have shown to be drift is drift.
+func Page(s Observation, a store.Agency, known []Known, read []Listed, r Rules, earlier Drift) Paged {
+	r = r.leavingOut(a)
+	changed, comparable := make([][]events.Change, len(known)), 0
+	for n, k := range known {
+		if !k.Exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
+			continue
+		}
+		comparable++
+		if k.Digest != read[n].Digest {
+			changed[n] = changes(k.Record, read[n].Record, r.ignoreInsertion)
 		}
 	}
-	d.Event = &events.InsertionAppeared{
-		Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: 1,
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
+	p := Paged{Effects: Effects{Records: map[string][]byte{}}}
+	var drifted []form
+	p.Drift, drifted, p.Rotating = earlier.with(changed, comparable)
+	if len(drifted) > 0 {
+		p.announce(driftEvent(s.AgencyID, drifted, s.At))
 	}
-	return d
+	for n, k := range known {
+		p.see(s, &a, k, read[n].Insertion, p.Drift.without(changed[n]), r)
+	}
+	return p
+}
+
+// see takes one record that was just read. changed is what differs from the record that is known,
+// but for what has drifted; it is empty where other rules made the known digest.
+func (p *Paged) see(
+	s Observation, a *store.Agency, k Known, read listings.Insertion, changed []events.Change, r Rules,
+) {
+	next := k.Insertion
+	next.Digest, next.Rules = read.Digest, r.insertion
+	next.Missing, next.LastSeen, next.GoneSince = 0, time.Time{}, time.Time{}
+	published := true
+	switch insideAgain := k.Outside && refiltering(*a); {
+	case !k.Exists || insideAgain: // part of the baseline, or live
+		if !k.Exists {
+			next.Reference, next.Episode, next.FirstSeen = read.Reference, 1, s.At
+		}
+		next.Baseline = !a.Baselined || insideAgain
+		next.Outside, next.Polled, next.Listed, next.Start = false, false, false, contactStart(*a)
+		origin := events.OriginLive
+		if next.Baseline {
+			if !s.Emit {
+				break
+			}
+			origin = events.OriginBaseline
+			a.Announced++
+			p.State = a
+		}
+		p.announce(&events.InsertionAppeared{
+			Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: next.Episode,
+			Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
+		})
+	case !k.GoneSince.IsZero(): // a new episode
+		next.Outside, next.Episode, next.Revision = false, next.Episode+1, 0
+		p.announce(&events.InsertionReappeared{
+			Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
+			Episode: next.Episode, DisappearedAt: k.GoneSince,
+			Changes:   changes(k.Record, read.Record, r.ignoreInsertion),
+			Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
+		})
+	default:
+		published = false
+		if len(changed) == 0 {
+			break
+		}
+		next.Revision++
+		p.Edited = append(p.Edited, read.Reference)
+		p.announce(&events.InsertionChanged{
+			Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
+			Episode: next.Episode, Revision: next.Revision, Changes: changed,
+			Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
+		})
+	}
+	if published {
+		p.Published = append(p.Published, next)
+	}
+	if published || next != k.Insertion {
+		p.Insertions = append(p.Insertions, next)
+	}
+	if published || next.Digest != k.Digest || next.Rules != k.Rules {
+		p.Records[read.Reference] = read.Record
+	}
 }
 
 // contactStart is the moment before which contact requests of an insertion that is new to us are
@@ -124,49 +153,6 @@ func contactStart(a store.Agency) time.Time {
 		return start
 	}
 	return begin
-}
-
-// reappeared is a reference that had disappeared and is listed again: a new episode, announced by
-// one event.
-func reappeared(s Observation, k Known, read listings.Insertion, r Rules) InsertionDiff {
-	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Published: true}
-	gone := k.GoneSince
-	d.Next.Episode++
-	d.Next.Outside = false
-	d.Next.Revision = 0
-	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
-	d.Next.Missing, d.Next.LastSeen, d.Next.GoneSince = 0, time.Time{}, time.Time{}
-	d.Event = &events.InsertionReappeared{
-		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
-		Episode: d.Next.Episode, DisappearedAt: gone, Changes: changes(k.Record, read.Record, r.ignoreInsertion),
-		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
-	}
-	return d
-}
-
-// insideAgain is an insertion that another filter had left out: part of the baseline of the one
-// that holds it.
-func insideAgain(a store.Agency, k Known, read listings.Insertion, r Rules) InsertionDiff {
-	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
-	d.Next.Outside, d.Next.GoneSince = false, time.Time{}
-	d.Next.Digest, d.Next.Rules = read.Digest, r.insertion
-	d.Next.Baseline, d.Next.Polled, d.Next.Listed, d.Next.Start = true, false, false, contactStart(a)
-	return d
-}
-
-// missed is an insertion that a complete walk did not list. lastSeen is the latest moment at which
-// it was surely there.
-func missed(i store.Insertion, lastSeen time.Time, counts bool) store.Insertion {
-	if i.LastSeen.IsZero() {
-		i.LastSeen = lastSeen
-		if i.FirstSeen.After(lastSeen) {
-			i.LastSeen = i.FirstSeen
-		}
-	}
-	if counts {
-		i.Missing++
-	}
-	return i
 }
 
 func summary(i listings.Insertion) events.InsertionSummary {
@@ -238,80 +224,6 @@ const (
 	BaselineFirst  = "first"
 	BaselineFilter = "filter_changed"
 )
-
-// PageDiff is what one page of insertions changes.
-type PageDiff struct {
-	Insertions []InsertionDiff // as on the page
-	Drift      Drift           // of the walk so far
-	drifted    []form          // what this page has added to it
-	Rotating   []string        // paths at which most records of the page have changed
-}
-
-// Published are the references that were not listed before, or are listed again.
-func (d PageDiff) Published() (references []string) {
-	for _, i := range d.Insertions {
-		if i.Published {
-			references = append(references, i.Next.Reference)
-		}
-	}
-	return references
-}
-
-// Effects is what is to be written where a page changes anything.
-func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e Effects) {
-	if len(d.drifted) > 0 {
-		e.announce(driftEvent(agencyID, d.drifted, page[0].At))
-	}
-	announced := 0
-	e.Records = map[string][]byte{}
-	for n, i := range d.Insertions {
-		if i.Write {
-			e.Insertions = append(e.Insertions, i.Next)
-		}
-		if i.NewRecord {
-			e.Records[page[n].Reference] = page[n].Record
-		}
-		if i.Event != nil {
-			e.announce(i.Event)
-			if i.Fresh && i.Next.Baseline {
-				announced++
-			}
-		}
-	}
-	if state.Announced += announced; announced > 0 {
-		e.State = &state
-	}
-	return e
-}
-
-// DiffPage compares the records of a page with what is known of their references. What earlier
-// pages of the walk have shown to be drift is drift. It is a pure function.
-func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules, earlier Drift) (d PageDiff) {
-	r = r.leavingOut(a)
-	changed, count, known := make([][]events.Change, len(page)), map[string]int{}, 0
-	for n, k := range page {
-		if !k.Exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
-			continue
-		}
-		known++
-		if k.Digest != read[n].Digest {
-			changed[n] = changes(k.Record, read[n].Record, r.ignoreInsertion)
-		}
-		for _, c := range changed[n] {
-			count[c.Path]++
-		}
-	}
-	for path, n := range count {
-		if n >= volatileChanges && 2*n > known {
-			d.Rotating = append(d.Rotating, path)
-		}
-	}
-	d.Drift, d.drifted = earlier.with(changed, known)
-	for n, k := range page {
-		d.Insertions = append(d.Insertions, diffInsertion(s, a, k, read[n].Insertion, d.Drift.without(changed[n]), r))
-	}
-	return d
-}
 
 // Listed is an insertion as a page shows it.
 type Listed struct {

@@ -1,10 +1,7 @@
 package watch
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
-	"strconv"
 	"time"
 
 	"doorbell/events"
@@ -35,29 +32,6 @@ type Response struct {
 }
 
 func (r Response) count() int { return len(r.Requests) + r.Unreadable }
-
-// Sum is a hash of everything in a response that Judge depends on, provided that each of its
-// contact requests is known and has not changed.
-func (r Response) Sum(rules Rules) (sum listings.Sum) {
-	b := make([]byte, 0, 64+96*len(r.Requests))
-	for _, n := range []int{r.NumberOfItemsPerPage, r.Total, r.Unreadable} {
-		b = binary.AppendVarint(b, int64(n))
-	}
-	b = strconv.AppendBool(append(append(b, r.SortBy...), r.SortOrder...), r.List)
-	for n := range r.Requests {
-		c := &r.Requests[n]
-		field, id := rules.idOf(c)
-		digest := digestOf(c, rules)
-		b = binary.AppendUvarint(b, uint64(field))
-		b = binary.AppendUvarint(b, uint64(len(id)))
-		b = append(append(b, id...), digest[:]...)
-		b = binary.AppendVarint(b, c.CreatedAt.Unix())
-		b = binary.AppendVarint(b, int64(c.CreatedAt.Nanosecond()))
-		b = strconv.AppendBool(b, c.HasZone())
-	}
-	whole := sha256.Sum256(b)
-	return listings.Sum(whole[:len(sum)])
-}
 
 func (r Response) newestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "desc" }
 func (r Response) oldestFirst() bool { return r.SortBy == "createdAt" && r.SortOrder == "asc" }
@@ -90,10 +64,9 @@ type Poll struct {
 	// Retention is how long the stream keeps events; 0: forever.
 	Retention time.Duration
 
-	Newest  time.Time // the newest creation time in an ordered window of the agency; zero: none
-	Longest int       // the maximum number of contact requests that the service has shown at once
-	Totals  bool      // a total was once larger than the number of contact requests beside it
-	Proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
+	Longest int  // the maximum number of contact requests that the service has shown at once
+	Totals  bool // a total was once larger than the number of contact requests beside it
+	Proved  int  // how many contact requests there were when a poll last saw them all; 0: none did
 }
 
 // Effects is what a decision changes in the store, in one transaction with the events that report
@@ -126,13 +99,12 @@ type Judged struct {
 	Effects
 	Window *Window
 	Closed Closed
-	Newest time.Time            // newest creation time in the response; zero: it has no order
 	Fresh  map[string]time.Time // creation times of contact requests unknown before the catch-up, by id
 	Waits  []time.Duration      // latencies of the contact requests announced as live
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 
-	// Settled means that a response with the same Sum would change nothing either, as long as
+	// Settled means that the same response would change nothing either, as long as
 	// nothing of the insertion is written, [Unsettled] is false for the agency, Totals is the same,
 	// and our clock is not set back.
 	Settled bool
@@ -178,9 +150,6 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	j := Judged{
 		Effects: c.Effects, Window: next, Closed: closed,
 		Fresh: c.fresh, Waits: c.waits, Readings: c.readings,
-	}
-	if c.view.ordered {
-		j.Newest = c.view.newest
 	}
 	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
 	return j

@@ -35,39 +35,40 @@ type Reading struct {
 	Left   map[string]uint64 // the members that are left out, where there are any
 }
 
-// Volatility is what the last readings have shown of the contact requests of an agency that change
+// Volatility is what the last readings have shown of the members of an agency's records that change
 // each time. Its zero value has seen none.
 type Volatility struct {
-	seen   map[string]*rotating // by insertion and id
-	streak map[string]int       // walks in a row in which most insertions have changed, by path
+	seen     map[string]*rotating // contact requests that have changed, by insertion and id
+	rotating map[string]bool      // members that have changed in most insertions of a page of this walk
+	walks    map[string]int       // walks in a row in which they have, by path
 
-	values map[leftOut]uint64 // of members that are left out
-	since  time.Time          // when the first of them was read
+	values map[member]uint64 // of members that are left out
+	moved  map[member]bool   // of those, without a record: have changed since they were last judged
+	since  time.Time         // when the first of them was read
 }
 
-// leftOut is a member of one record.
-type leftOut struct {
+// member is a member of one record.
+type member struct {
 	operation listings.Operation
 	record    string
 	path      string
 }
 
+// rotating is a contact request that has changed.
 type rotating struct {
 	leaves map[string]uint64
 	streak map[string]int // how often each leaf has changed in a row
 }
 
 // Observe notes the readings of one response and returns the pointers to members that are volatile
-// from now on, sorted.
-func (v *Volatility) Observe(reference string, readings []Reading) (volatile []string) {
+// from now on.
+func (v *Volatility) Observe(reference string, readings []Reading, at time.Time) (volatile []string) {
 	if v.seen == nil {
 		v.seen = map[string]*rotating{}
 	}
 	for _, r := range readings {
-		if r.Leaves == nil && len(v.seen) == 0 {
-			continue
-		}
 		key := reference + "\x00" + r.ID
+		v.compare(listings.OperationContactRequests, key, r.Left, at)
 		was := v.seen[key]
 		switch {
 		case r.Leaves == nil:
@@ -78,22 +79,6 @@ func (v *Volatility) Observe(reference string, readings []Reading) (volatile []s
 			v.seen[key] = &rotating{leaves: r.Leaves, streak: map[string]int{}}
 		}
 	}
-	return v.found()
-}
-
-func (r *rotating) next(leaves map[string]uint64) {
-	for path, hash := range leaves {
-		if was, had := r.leaves[path]; had && was != hash {
-			r.streak[path]++
-		} else {
-			delete(r.streak, path)
-		}
-	}
-	r.leaves = leaves
-}
-
-// found returns what is volatile by now and forgets what led to it.
-func (v *Volatility) found() (volatile []string) {
 	steady, changes := map[string]int{}, map[string]int{}
 	for _, r := range v.seen {
 		for path, n := range r.streak {
@@ -111,65 +96,101 @@ func (v *Volatility) found() (volatile []string) {
 	if len(volatile) > 0 {
 		v.seen = nil
 	}
-	slices.Sort(volatile)
 	return volatile
 }
 
-// ObserveWalk notes the members in which most insertions of a page have changed in a walk, and
-// returns those that are volatile from now on, sorted.
-func (v *Volatility) ObserveWalk(rotating map[string]bool) (volatile []string) {
-	streak := map[string]int{}
-	for path := range rotating {
-		if streak[path] = v.streak[path] + 1; streak[path] >= volatileWalks {
-			volatile = append(volatile, path)
-			delete(streak, path)
+func (r *rotating) next(leaves map[string]uint64) {
+	for path, hash := range leaves {
+		if was, had := r.leaves[path]; had && was != hash {
+			r.streak[path]++
+		} else {
+			delete(r.streak, path)
 		}
 	}
-	v.streak = streak
-	slices.Sort(volatile)
+	r.leaves = leaves
+}
+
+// ObservePage notes what a page of a walk shows, and the members in which most of its insertions
+// have changed.
+func (v *Volatility) ObservePage(page []Listed, rotating []string) {
+	for _, l := range page {
+		v.compare(listings.OperationInsertions, l.Reference, l.Left, l.At)
+	}
+	for _, path := range rotating {
+		if v.rotating == nil {
+			v.rotating = map[string]bool{}
+		}
+		v.rotating[path] = true
+	}
+}
+
+// ObserveWalk returns the pointers to members that are volatile from now on, at the end of a walk.
+func (v *Volatility) ObserveWalk() (volatile []string) {
+	walks := map[string]int{}
+	for path := range v.rotating {
+		if walks[path] = v.walks[path] + 1; walks[path] >= volatileWalks {
+			volatile = append(volatile, path)
+			delete(walks, path)
+		}
+	}
+	v.walks, v.rotating = walks, nil
 	return volatile
 }
 
-// Compare notes the values of members of a record that are left out, and returns those that have
-// changed.
-func (v *Volatility) Compare(op listings.Operation, record string, left map[string]uint64, at time.Time) (changed []string) {
-	if v.values == nil {
-		v.values = map[leftOut]uint64{}
-	}
-	if v.since.IsZero() && len(left) > 0 {
-		v.since = at
-	}
+// compare notes the values of members of a record that are left out.
+func (v *Volatility) compare(op listings.Operation, record string, left map[string]uint64, at time.Time) {
 	for path, value := range left {
-		key := leftOut{op, record, path}
+		if v.since.IsZero() {
+			v.since, v.values, v.moved = at, map[member]uint64{}, map[member]bool{}
+		}
+		key := member{op, record, path}
 		was, known := v.values[key]
 		if known && was != value {
-			changed = append(changed, path)
+			v.moved[member{op, "", path}] = true
 		}
 		if known || len(v.values) < volatileValues {
 			v.values[key] = value
 		}
 	}
-	return changed
 }
 
-// Settle remembers which members of an operation have changed, and takes back what has been still
-// for a day: other rules renew digests silently.
-func (v *Volatility) Settle(state store.Agency, op listings.Operation, changed map[string]bool, at time.Time) (e Effects) {
-	seen := !v.since.IsZero() && at.Sub(v.since) >= stillSeen
+// LeaveOut leaves members out of the digests of an operation's records, and names them in one
+// event. It takes back what has been still for a day: other rules renew digests silently.
+func (v *Volatility) LeaveOut(
+	state store.Agency, o Observation, op listings.Operation, volatile []string,
+) (e Effects) {
+	seen := !v.since.IsZero() && o.At.Sub(v.since) >= stillSeen
 	var all []store.Volatile
 	for _, one := range state.Volatile {
-		switch idle := at.Sub(one.Changed); {
+		at := member{op, "", one.Path}
+		switch idle := o.At.Sub(one.Changed); {
 		case one.Operation != string(op):
-		case changed[one.Path] && idle >= stillSeen:
-			one.Changed = at.UTC()
-		case !changed[one.Path] && seen && idle >= stillFor:
+		case v.moved[at] && idle >= stillSeen:
+			one.Changed = o.At
+		case !v.moved[at] && seen && idle >= stillFor:
 			continue
 		}
+		delete(v.moved, at)
 		all = append(all, one)
 	}
-	if !slices.Equal(all, state.Volatile) {
-		state.Volatile = all
-		e.State = &state
+	var named []string
+	for _, path := range slices.Sorted(slices.Values(volatile)) {
+		isIt := func(v store.Volatile) bool { return v.Operation == string(op) && v.Path == path }
+		if !slices.ContainsFunc(all, isIt) && len(all) < volatileMost {
+			all = append(all, store.Volatile{Operation: string(op), Path: path, Changed: o.At})
+			named = append(named, DescribePointer(path))
+		}
+	}
+	if slices.Equal(all, state.Volatile) {
+		return e
+	}
+	state.Volatile = all
+	e.State = &state
+	if len(named) > 0 {
+		e.announce(&events.WatchSchemaDrifted{
+			Common: o.common(events.OriginLive), Operation: string(op), Change: "volatile",
+			Expected: "members that stay as they are", Found: "another value at each reading of " + strings.Join(named, ", "),
+		})
 	}
 	return e
 }
@@ -218,27 +239,3 @@ func valueAt(record json.RawMessage, pointer string) json.RawMessage {
 }
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
-
-// LeaveOut leaves members out of the digests of an operation's records, and names them in one
-// event.
-func LeaveOut(state store.Agency, o Observation, op listings.Operation, volatile []string) (e Effects) {
-	var named []string
-	all := slices.Clone(state.Volatile)
-	for _, path := range volatile {
-		isKnown := slices.ContainsFunc(all, func(v store.Volatile) bool { return v.Operation == string(op) && v.Path == path })
-		if !isKnown && len(all) < volatileMost {
-			all = append(all, store.Volatile{Operation: string(op), Path: path, Changed: o.At.UTC()})
-			named = append(named, DescribePointer(path))
-		}
-	}
-	if len(named) == 0 {
-		return e
-	}
-	state.Volatile = all
-	e.State = &state
-	e.announce(&events.WatchSchemaDrifted{
-		Common: o.common(events.OriginLive), Operation: string(op), Change: "volatile",
-		Expected: "members that stay as they are", Found: "another value at each reading of " + strings.Join(named, ", "),
-	})
-	return e
-}

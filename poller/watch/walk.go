@@ -3,7 +3,6 @@ package watch
 import (
 	"bytes"
 	"iter"
-	"slices"
 	"time"
 
 	"doorbell/events"
@@ -60,7 +59,6 @@ type WalkRules struct {
 type Walked struct {
 	listings.Verdict
 	*Walk
-	Counted time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
 	Failing time.Duration // for how long walks have failed
 	Alarms  Alarms        // that are on
 }
@@ -70,9 +68,7 @@ type WalkEnd struct {
 	Effects
 	Gone      map[string]struct{} // disappeared, before this walk or with it
 	Over      []string            // of those: not polled any more
-	Outside   []string            // left out by another filter than before: not polled any more
 	Published int                 // insertions
-	Counts    bool                // it is another walk than the one before for what is missing
 	Again     bool                // another walk follows immediately, because the baseline is not settled
 }
 
@@ -99,7 +95,7 @@ func EndWalk(
 	} else {
 		e.partial()
 	}
-	e.announce(endRedactions(e.State, agencyID, append(slices.Clip(e.Over), e.Outside...), e.now)...)
+	e.announce(endRedactions(e.State, agencyID, e.Over, e.now)...)
 	return e.WalkEnd
 }
 
@@ -135,77 +131,65 @@ func (e *walkEnd) count(all iter.Seq[store.Insertion]) (missing []store.Insertio
 }
 
 func (e *walkEnd) complete(missing []store.Insertion, record func(string) []byte) {
-	w, s := e.walk, e.State
+	s, began := e.State, e.walk.Began
 	e.learnEnd()
 	refiltered := refiltering(*s)
-	e.Counts = !s.Baselined || refiltered || s.Held != nil && s.Held.Approved || e.countsAfter(s.LastCompleteWalk)
-	for n, i := range missing {
-		missing[n] = missed(i, s.LastCompleteWalk, e.Counts)
+	// Absence needs walks with time between them, however often one is asked for. Where a baseline is
+	// made, or a person has said that what is missing is gone, every walk counts.
+	counts := !s.Baselined || refiltered || s.Held != nil && s.Held.Approved ||
+		began.Sub(s.LastCompleteWalk).Abs() >= e.rules.Interval/2
+	for n := range missing {
+		i := &missing[n]
+		if i.LastSeen.IsZero() {
+			i.LastSeen = later(s.LastCompleteWalk, i.FirstSeen)
+		}
+		if counts {
+			i.Missing++
+		}
 	}
 	e.Insertions = missing
 	// That another filter shows nothing is believed after some time.
-	tooEmpty := refiltered && len(w.Seen) == 0 && e.Published > 0 && w.Began.Before(s.BaselineSince.Add(e.rules.HoldFor))
+	tooEmpty := refiltered && len(e.walk.Seen) == 0 && e.Published > 0 &&
+		began.Before(s.BaselineSince.Add(e.rules.HoldFor))
 	settled := s.CompleteWalks > 0 && !tooEmpty
-	switch {
-	case !refiltered:
-		if !e.hold(len(missing)) {
-			e.disappear(record)
+	if refiltered && settled || !refiltered && !e.hold(len(missing)) {
+		for n := range missing {
+			if missing[n].Missing >= confirmingWalks {
+				e.vanish(&missing[n], refiltered, record)
+			}
 		}
-	case settled:
-		e.leaveOutside()
 	}
 	s.CompleteWalks++
-	s.LastCompleteWalk = w.Began
 	s.PartialWalks = 0
+	if counts {
+		s.LastCompleteWalk = began
+	}
 	if !s.Baselined && settled {
 		e.baselined(true)
 	}
 	e.Again = !s.Baselined && s.CompleteWalks == 1
 }
 
-// countsAfter reports whether a complete walk, after the last one, counts for what is missing.
-// Absence needs walks with time between them, however often one is asked for. Where a baseline is
-// made, or a person has said that what is missing is gone, every walk counts.
-func (e *walkEnd) countsAfter(last time.Time) bool {
-	if !e.walk.Counted.IsZero() {
-		last = e.walk.Counted
-	}
-	return e.walk.Began.Sub(last) >= e.rules.Interval/2
-}
-
-// disappear announces what enough complete walks did not list.
-func (e *walkEnd) disappear(record func(string) []byte) {
-	for n, i := range e.Insertions {
-		if i.Missing < confirmingWalks {
-			continue
-		}
-		e.Insertions[n].GoneSince = e.now
-		e.Gone[i.Reference] = struct{}{}
-		e.Published--
-		last := listings.Insertion{Reference: i.Reference, Record: record(i.Reference)}
-		common := e.common()
-		common.Origin, common.ObservedAfter = events.OriginLive, i.LastSeen
-		e.announce(&events.InsertionDisappeared{
-			Common: common, PropertyReferenceID: i.Reference, Episode: i.Episode,
-			LastSeenAt: i.LastSeen, WalksWithout: i.Missing, Insertion: summary(last), Record: last.Record, Digest: i.Digest,
-		})
-	}
-}
-
-// leaveOutside marks the insertions that another filter than before leaves out, silently. One that
-// only the last walk did not list is watched as any other.
-func (e *walkEnd) leaveOutside() {
-	for n, i := range e.Insertions {
-		if i.Missing < confirmingWalks {
-			continue
-		}
+// vanish takes an insertion that enough complete walks did not list. One that another filter than
+// before leaves out is outside, silently.
+func (e *walkEnd) vanish(i *store.Insertion, outside bool, record func(string) []byte) {
+	e.Gone[i.Reference] = struct{}{}
+	e.Published--
+	if outside {
 		i.Outside, i.GoneSince = true, e.walk.Began
 		i.Missing, i.LastSeen = 0, time.Time{}
-		e.Insertions[n] = i
-		e.Outside = append(e.Outside, i.Reference)
-		e.Gone[i.Reference] = struct{}{}
-		e.Published--
+		e.Over = append(e.Over, i.Reference)
+		return
 	}
+	i.GoneSince = e.now
+	last := listings.Insertion{Reference: i.Reference, Record: record(i.Reference)}
+	common := e.common()
+	common.Origin, common.ObservedAfter = events.OriginLive, i.LastSeen
+	e.announce(&events.InsertionDisappeared{
+		Common: common, PropertyReferenceID: i.Reference, Episode: i.Episode,
+		LastSeenAt: i.LastSeen, WalksWithout: i.Missing, Insertion: summary(last),
+		Record: last.Record, Digest: i.Digest,
+	})
 }
 
 // partial counts walks that cannot be complete: because of how the API pages, or because they have
@@ -272,10 +256,7 @@ func (e *walkEnd) hold(missing int) bool {
 			long = max(long, emptyFor)
 		}
 		s.Held = &store.Held{Reason: reason, Since: e.now, Until: e.now.Add(long), Missing: missing, Known: e.Published}
-		e.announce(&events.WatchChangeHeld{
-			Common: e.common(), Reason: reason, Missing: missing, Known: e.Published,
-			Until: s.Held.Until, Approve: "doorbell approve " + e.agencyID,
-		})
+		e.announce(holdBegins(e.agencyID, "", *s.Held))
 		return true
 	case odd:
 		return e.now.Before(s.Held.Until)
@@ -286,8 +267,17 @@ func (e *walkEnd) hold(missing int) bool {
 	return false
 }
 
-// HoldEnds announces that nothing is held any more. The operation of a hold of insertions is not
-// named.
+// holdBegins announces that a change is held. The operation of a hold of insertions is not named,
+// nor is it in HoldEnds.
+func holdBegins(agencyID string, op listings.Operation, h store.Held) events.Payload {
+	return &events.WatchChangeHeld{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: h.Since}, Operation: string(op),
+		Reason: h.Reason, Missing: h.Missing, Known: h.Known, Until: h.Until,
+		Approve: "doorbell approve " + agencyID,
+	}
+}
+
+// HoldEnds announces that nothing is held any more.
 func HoldEnds(agencyID string, op listings.Operation, h store.Held, now time.Time) events.Payload {
 	return &events.WatchRecovered{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Operation: string(op), Ends: "change_held", Since: h.Since,

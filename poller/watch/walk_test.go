@@ -17,16 +17,6 @@ var walkRules = WalkRules{Interval: 2 * time.Minute, HoldFor: 30 * time.Minute}
 
 func noRecord(string) []byte { return []byte(`{}`) }
 
-// gone counts the insertions that a walk has announced as gone.
-func gone(e WalkEnd) (n int) {
-	for _, i := range e.Insertions {
-		if !i.GoneSince.IsZero() {
-			n++
-		}
-	}
-	return n
-}
-
 // listed is a set of references a0, a1, …
 func listed(numbers ...int) map[string]struct{} {
 	all := map[string]struct{}{}
@@ -47,16 +37,11 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 			all[r] = store.Insertion{Reference: r, FirstSeen: epoch}
 		}
 		now := epoch
-		var counted time.Time
 		for range rapid.IntRange(1, 12).Draw(rt, "walks") {
 			now = now.Add(time.Duration(rapid.IntRange(10, 300).Draw(rt, "seconds")) * time.Second)
 			seen := listed(rapid.SliceOfNDistinct(rapid.IntRange(0, size-1), 3, size, rapid.ID).Draw(rt, "seen")...)
 			v := listings.Verdict{Complete: rapid.Bool().Draw(rt, "complete"), Pages: 1, Reason: listings.ReasonCanceled, References: len(seen)}
-			since := counted
-			if since.IsZero() {
-				since = state.LastCompleteWalk
-			}
-			counts := v.Complete && now.Sub(since) >= walkRules.Interval/2
+			counts := v.Complete && now.Sub(state.LastCompleteWalk) >= walkRules.Interval/2
 			for r := range seen { // as its page does
 				i := all[r]
 				i.Missing, i.LastSeen, i.GoneSince = 0, time.Time{}, time.Time{}
@@ -69,7 +54,7 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 						return
 					}
 				}
-			}, noRecord, Walked{Verdict: v, Walk: &Walk{Began: now, Seen: seen}, Counted: counted}, now)
+			}, noRecord, Walked{Verdict: v, Walk: &Walk{Began: now, Seen: seen}}, now)
 			state = *e.State
 			if !v.Complete {
 				if len(e.Insertions)+len(e.Events) > 0 || e.State.LastCompleteWalk != before.LastCompleteWalk {
@@ -77,11 +62,8 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 				}
 				continue
 			}
-			if e.Counts != counts {
-				rt.Fatalf("counts %t, want %t", e.Counts, counts)
-			}
-			if e.Counts {
-				counted = now
+			if got := e.State.LastCompleteWalk.Equal(now); got != counts {
+				rt.Fatalf("counts %t, want %t", got, counts)
 			}
 			for _, i := range e.Insertions {
 				all[i.Reference] = i
@@ -96,50 +78,6 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong walks every two minutes.
-func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing.T) {
-	state := store.Agency{WatchStart: epoch, Baselined: true, CompleteWalks: 2, LastCompleteWalk: epoch}
-	all := make([]store.Insertion, 20)
-	for n := range all {
-		all[n] = store.Insertion{Reference: fmt.Sprint("a", n), FirstSeen: epoch}
-	}
-	var told []events.Type
-	walk := func(now time.Time, seen map[string]struct{}) WalkEnd {
-		e := EndWalk("A100", walkRules, state, slices.Values(all), noRecord, Walked{Verdict: listings.Verdict{Complete: true, Pages: 1}, Walk: &Walk{Began: now, Seen: seen}}, now)
-		state = *e.State
-		for _, i := range e.Insertions {
-			n := slices.IndexFunc(all, func(k store.Insertion) bool { return k.Reference == i.Reference })
-			all[n] = i
-		}
-		for _, p := range e.Events {
-			event, err := events.New(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			told = append(told, event.Type)
-		}
-		return e
-	}
-	now := epoch
-	for minute := 2; minute <= 26; minute += 2 {
-		now = epoch.Add(time.Duration(minute) * time.Minute)
-		if e := walk(now, listed(0, 1, 2)); e.State.Held == nil || gone(e) > 0 {
-			t.Fatalf("after %d minutes: %+v, %d told", minute, e.State.Held, gone(e))
-		}
-	}
-	now = now.Add(6 * time.Minute)
-	if e := walk(now, listed(0, 1, 2)); gone(e) != 17 {
-		t.Errorf("%d told", gone(e))
-	}
-	for n := range all {
-		all[n].Missing, all[n].GoneSince = 0, time.Time{}
-	}
-	walk(now.Add(2*time.Minute), listed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19))
-	if told = slices.Compact(told); fmt.Sprint(told) != "[watch.change_held insertion.disappeared watch.recovered]" {
-		t.Errorf("told %v", told)
-	}
 }
 
 func TestAHoldOfRedactionsWaitsForNoInsertionThatIsPolledNoMore(t *testing.T) {

@@ -201,20 +201,12 @@ const (
 const ComesBackWithin = 2*LateArrivals + zoneless + 2*time.Hour
 
 // startOf is the moment before which contact requests of an insertion are old. Until a list was
-// shown the zone of a time is in doubt. From then on what is younger than all that the agency has
-// shown is news in any case, for our clock may be ahead of the API's.
+// shown the zone of a time is in doubt.
 func (c *comparison) startOf(zoned bool) time.Time {
-	start := c.Insertion.Start
 	if !c.Insertion.Listed && !zoned {
-		return start.Add(-zoneless)
+		return c.Insertion.Start.Add(-zoneless)
 	}
-	if newest := c.Newest; c.Insertion.Listed && !newest.IsZero() {
-		for _, k := range c.Known { // after a restart others may have shown less than this one did before
-			newest = later(newest, k.CreatedAt)
-		}
-		return earlier(start, newest)
-	}
-	return start
+	return c.Insertion.Start
 }
 
 func later(a, b time.Time) time.Time {

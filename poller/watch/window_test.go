@@ -282,28 +282,6 @@ func TestWhatIsOlderThanTheRetentionIsOldWhereTheStoreWasLostOrSetBack(t *testin
 	}
 }
 
-func TestAClockThatWasAheadHidesNothingAfterTheFirstPoll(t *testing.T) {
-	for name, first := range map[string][]listings.ContactRequest{"some": minutes(-90, 2), "none": nil} {
-		m := newMemory()
-		m.Insertion = store.Insertion{Reference: reference, Start: epoch.Add(72 * time.Hour), Baseline: true}
-		wants(t, m.see(slices.Clone(first)...))
-		m.poll.Newest = epoch.Add(-time.Hour) // of another insertion
-		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"))...), "created n1", "created n2")
-		wants(t, m.see(append(slices.Clone(first), person("n2", 2, "M", "x"), person("n3", 3, "O", "x"))...), "created n3")
-		if t.Failed() {
-			t.Fatal(name)
-		}
-	}
-}
-
-func TestWhatIsOldStaysOldBehindAnEmptyFirstList(t *testing.T) {
-	m := newMemory()
-	m.Insertion = store.Insertion{Reference: reference, Start: epoch, Baseline: true}
-	wants(t, m.see())
-	wants(t, m.see(minutes(-6000, 3)...))
-	wants(t, m.see(append(minutes(-6000, 3), person("n1", 1, "N", "x"))...), "created n1")
-}
-
 // TestWhatATotalCountsIsUnseen has contact requests without times, as many as were all there is before.
 func TestWhatATotalCountsIsUnseen(t *testing.T) {
 	for total, want := range map[int]Closed{-1: ClosedSteady, 12: ClosedSteady, 13: Open} {

@@ -373,32 +373,6 @@ func TestTwoOfOneNameHaveTwoEvents(t *testing.T) {
 	}
 }
 
-func TestARedactionTakesTwoReadingsAWalkApartAndIsFinal(t *testing.T) {
-	whole := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":"a-zq7@example.org","firstName":"Nora","status":"NEW"}`)
-	less := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":null,"firstName":"Nora","status":"NEW"}`)
-	none := lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z","email":null,"firstName":null,"status":"READ"}`)
-	m := newMemory()
-	wants(t, m.see(whole), "created 1")
-	wants(t, m.see(less))
-	wants(t, m.see(whole)) // it was nothing
-	wants(t, m.see(less))
-	wants(t, m.see(less)) // a minute is no walk
-	j := m.see(less)
-	wants(t, j, "redacted 1")
-	if p := j.Events[0].(*events.ContactRequestRedacted); !slices.Equal(p.RedactedFields, []string{"email"}) {
-		t.Errorf("%+v", p)
-	}
-	wants(t, m.see(whole))
-	wants(t, m.see(none))
-	wants(t, m.see(none))
-	wants(t, m.see(none), "redacted 1")
-	if len(m.Known[0].Fields) == 0 {
-		t.Error("remembered as one that was erased by a person")
-	}
-	wants(t, m.see(whole))
-	wants(t, m.see(none))
-}
-
 // emptied are contact requests, of the first of which the people are gone.
 func emptied(emptied, of int) (list []listings.ContactRequest) {
 	for n := range of {
@@ -440,36 +414,6 @@ func TestMostPeopleOfAResponseAreNotRedactedByAFailureBehindIt(t *testing.T) {
 	wants(t, m.see(read(5, 5)...), "change_held")
 }
 
-func TestAHeldMassOfRedactionsIsOneHoldOfTheAgencyAndBelievedOnceApproved(t *testing.T) {
-	one, other := newMemory(), newMemory()
-	other.Insertion.Reference = "c#d##"
-	one.see(emptied(0, 4)...)
-	other.see(emptied(0, 3)...)
-	j := one.see(emptied(3, 4)...)
-	wants(t, j, "change_held")
-	h := j.Events[0].(*events.WatchChangeHeld)
-	if h.Operation != "contact_requests" || h.Missing != 3 || h.Known != 4 || !h.Until.Equal(one.at.Add(30*time.Minute)) ||
-		h.Approve != "doorbell approve A100" {
-		t.Errorf("%+v", h)
-	}
-	other.State = one.State
-	wants(t, other.see(emptied(3, 3)...)) // the same failure behind both
-	if h := other.State.Redaction; h == nil || h.Missing != 6 || h.Known != 7 || len(h.Insertions) != 2 {
-		t.Fatalf("held: %+v", h)
-	}
-	one.State = other.State
-	wants(t, one.see(emptied(3, 4)...))
-	approved := *one.State.Redaction
-	approved.Approved = true
-	one.State.Redaction = &approved
-	wants(t, one.see(emptied(3, 4)...), "redacted 0", "redacted 1", "redacted 2")
-	other.State = one.State
-	wants(t, other.see(emptied(3, 3)...), "recovered", "redacted 0", "redacted 1", "redacted 2")
-	if other.State.Redaction != nil {
-		t.Errorf("held: %+v", other.State.Redaction)
-	}
-}
-
 // leads draws contact requests: few different times, so that many are equal.
 func leads(rt *rapid.T, n int) []listings.ContactRequest {
 	list := make([]listings.ContactRequest, n)
@@ -505,40 +449,4 @@ func TestTheOrderOfAResponseDoesNotMatter(t *testing.T) {
 			rt.Errorf("the same response again: %v", said(rt, j))
 		}
 	})
-}
-
-func TestTheScoreIsNoNews(t *testing.T) {
-	for _, form := range []string{
-		`{"id":"c1","email":"a@example.org","score":%s}`, `{"id":"c1","email":"a@example.org","Score":%s}`,
-		`{"contactRequest":{"id":"c1","email":"a@example.org","score":%s}}`,
-	} {
-		m := newMemory()
-		wants(t, m.see(lead(fmt.Sprintf(form, "1"))), "created c1")
-		for _, score := range []string{"2", "null", `"high"`} {
-			if j := m.see(lead(fmt.Sprintf(form, score))); !j.Empty() {
-				t.Errorf("score %s is told as %v", score, j.Events)
-			}
-		}
-	}
-}
-
-func TestOnlyWhatIsAnnouncedAsLiveCountsForLatency(t *testing.T) {
-	m := newMemory() // which looks 24 hours and some minutes after epoch
-	m.poll.Announce = true
-	untimed := lead(`{"id":3,"lastName":"Untimed"}`)
-	ahead := person(4, 25*60, "Ahead", "x")
-	waits := func(list ...listings.ContactRequest) (all []time.Duration) {
-		all = m.see(list...).Waits
-		slices.Sort(all)
-		return all
-	}
-	// The first is old; nothing says how long the third has waited.
-	if got, want := waits(person(1, -90, "Old", "x"), person(2, 24*60-1, "Live", "x"), untimed, ahead),
-		[]time.Duration{0, 2 * time.Minute}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	m.poll.Before = m.at.Add(-4 * time.Minute)
-	if got, want := waits(lead(`{"id":5,"lastName":"Another"}`)), []time.Duration{5 * time.Minute}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
 }

@@ -230,7 +230,6 @@ func (w *walk) urge(changed []string) {
 // after it, and makes no burst.
 type budget struct {
 	ceiling float64 // requests per second
-	pace    float64 // of the limiter, while the API does not throttle
 
 	mu      sync.Mutex
 	limiter *rate.Limiter
@@ -240,19 +239,9 @@ type budget struct {
 	slowed time.Time // when the API last asked us to slow down
 }
 
-// fastPace is the number of requests per second above which late timers would waste much of the
-// budget. Above it, two requests may go together, which makes up for one late timer; the pace is
-// one request per second less, so that no second ever contains more than the ceiling.
-const fastPace = 100
-
 func newBudget(perSecond float64) *budget {
-	b := &budget{ceiling: perSecond, pace: perSecond}
-	burst := 1
-	if perSecond > fastPace {
-		b.pace, burst = perSecond-1, 2
-	}
-	b.limiter = rate.NewLimiter(rate.Limit(b.pace), burst)
-	b.limiter.AllowN(time.Now(), burst)
+	b := &budget{ceiling: perSecond, limiter: rate.NewLimiter(rate.Limit(perSecond), 1)}
+	b.limiter.Allow()
 	return b
 }
 
@@ -261,17 +250,12 @@ func (b *budget) until(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.setPace(now)
-	return untilToken(b.limiter, now)
-}
-
-// untilToken returns how long to wait until a limiter has a token, rounded up so that no two
-// requests come too close.
-func untilToken(l *rate.Limiter, now time.Time) time.Duration {
-	missing := 1 - l.TokensAt(now)
+	missing := 1 - b.limiter.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
-	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + 1
+	// Rounded up, so that no two requests come too close.
+	return time.Duration(missing/float64(b.limiter.Limit())*float64(time.Second)) + 1
 }
 
 // take spends a token on a request, and reports whether there was one.
@@ -289,7 +273,7 @@ func (b *budget) take(now time.Time) bool {
 // setPace sets the limiter to the share of the ceiling that may be spent now. The caller holds
 // b.mu.
 func (b *budget) setPace(now time.Time) {
-	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
+	b.limiter.SetLimitAt(now, rate.Limit(b.ceiling*b.share(now)))
 }
 
 // slowFor is how long the rate is halved after the API asked us to slow down.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -238,17 +237,14 @@ func (p *Poller) checkCap() {
 	for _, a := range p.agencies {
 		insertions += p.schedule.Len(a.id)
 	}
-	needed := float64(insertions) / p.o.MaxStaleness.Seconds()
-	over := needed > p.o.RequestsPerSecond
-	if p.overdue.Swap(over) || !over {
-		return
+	reached := time.Duration(float64(insertions) / p.o.RequestsPerSecond * float64(time.Second))
+	over := reached > p.o.MaxStaleness
+	if !p.overdue.Swap(over) && over {
+		p.log.Warn("more insertions than can be polled within the staleness that is allowed",
+			"insertions", insertions, "allowed", p.o.MaxStaleness, "reached", reached.Truncate(time.Second),
+			"requests_per_second", p.o.RequestsPerSecond)
 	}
-	p.log.Warn("more insertions than can be polled within the staleness that is allowed", "insertions", insertions,
-		"allowed", p.o.MaxStaleness, "reached", seconds(float64(insertions)/p.o.RequestsPerSecond),
-		"requests_per_second", p.o.RequestsPerSecond, "needed", math.Ceil(needed*100)/100)
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s) * time.Second }
 
 // backoff is a watch.Backoff that all share whom it makes wait. A nil one has not failed.
 type backoff struct {

@@ -39,6 +39,11 @@ func TestThePageLeadsToWhatIsThere(t *testing.T) {
 		}
 	}
 	types := strings.Join(schemas.Types(), " ")
+	for _, known := range schemas.Types() {
+		if !strings.Contains(page, "`"+known+"`") {
+			t.Errorf("the page does not name %s", known)
+		}
+	}
 	for _, named := range regexp.MustCompile("`((?:insertion|contact_request|access|watch)\\.[a-z_]+)`").FindAllStringSubmatch(page, -1) {
 		if !strings.Contains(types, named[1]) {
 			t.Errorf("the page speaks of %s", named[1])

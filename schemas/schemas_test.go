@@ -37,11 +37,7 @@ func encode(t *testing.T, value any) []byte {
 
 // eachType runs a test for every type with its schema and its example.
 func eachType(t *testing.T, test func(t *testing.T, eventType string, schema, example node)) {
-	types := schemas.Types()
-	if len(types) != 15 {
-		t.Fatalf("%d types, want the 15 of the contract", len(types))
-	}
-	for _, eventType := range types {
+	for _, eventType := range schemas.Types() {
 		t.Run(eventType, func(t *testing.T) {
 			schema, ok := schemas.Schema(eventType)
 			example, ok2 := schemas.Example(eventType)

@@ -189,10 +189,12 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 		m := mailTo(s.c, a.Value)
 		m.OpenImmo, m.Name = f.EmailOpenimmo, cmp.Or(s.name, a.Kind)
 		o, err = email.New(m)
-	default:
+	case "webhook":
 		o, err = webhook.New(webhook.Options{
 			URL: a.Value, Secrets: a.secrets, Template: s.c.Templates[a.template], AllowPlaintext: plaintext, Version: s.version,
 		})
+	default: // never another kind in its place: a webhook gets the whole person
+		err = errors.New("no receiver is known for " + a.Kind)
 	}
 	if err == nil {
 		s.opened[a] = o

@@ -108,6 +108,20 @@ func TestOneAddressHasOneSecret(t *testing.T) {
 	}
 }
 
+func TestOnlyAKnownKindOpensAReceiver(t *testing.T) {
+	s := open(t, "DOORBELL_EMAIL_SMTP=smtp://mail.example:587", "DOORBELL_EMAIL_FROM=leads@x.example",
+		"DOORBELL_EMAIL_TO=leads@x.example")
+	for _, kind := range append(slices.Clone(Kinds), "ntfy") {
+		value := "https://h.example/x"
+		if kind == "email" {
+			value = "nora@x.example"
+		}
+		if o, err := s.open(Address{Kind: kind, Value: value}); (err == nil) != slices.Contains(Kinds, kind) {
+			t.Errorf("%s opens %T, %v", kind, o, err)
+		}
+	}
+}
+
 func TestOneAddressMayServeTwoKinds(t *testing.T) {
 	open(t, routesFile(t, header+"*;;;;;;webhook:https://h.example/x slack:https://h.example/x\n"))
 }

@@ -19,9 +19,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	d, sub, url := running(t, s)
-	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "B200"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "B200"))
 	halt := sub.Event(t, "access.halted", "B200")
 	for name, want := range map[string]any{
 		"scope": "agency", "operation": "insertions", "status": 403.0, "probableReason": "unknown", "resume": "doorbell resume B200",
@@ -90,9 +88,7 @@ func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	dir := doorbelltest.ShortDir(t)
 	held, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	before := doorbelltest.Tree(t, dir)
 	var all sync.WaitGroup // each waits for the lock

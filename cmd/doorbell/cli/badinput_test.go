@@ -59,9 +59,7 @@ func usedBefore(s doorbelltest.Scene, t *testing.T) {
 func TestRunRefusesWhatItCannotUseAndTouchesNothing(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	s, taken := doorbelltest.NewScene(t, "A100"), l.Addr().String()
 	usedBefore(s, t)
@@ -105,14 +103,10 @@ func TestRunRefusesWhatItCannotUseAndTouchesNothing(t *testing.T) {
 func ofANewerVersion(s doorbelltest.Scene, t *testing.T) {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(s.Dir, daemon.StoreFile), 0o600, &bolt.Options{Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	err = db.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket([]byte("meta")).Put([]byte("store"), []byte(`{"schema":1000}`))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

@@ -102,9 +102,7 @@ func aLead(createdAt string) string {
 func TestCheckSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { taken.Close() })
 	address, file := taken.Addr().String(), write(t, "file", "none", 0o600)
 	api, responses, done, failed := check.SectionAPI, check.SectionResponses, exit.Done, exit.CodeFailed
@@ -193,13 +191,9 @@ func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
 	var nobody *syscall.Credential
 	if os.Getuid() == 0 {
 		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
-		if err := os.Chmod(os.TempDir(), 0o711); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(os.TempDir(), 0o711))
 	}
-	if err := os.Chmod(s.Dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(s.Dir, 0o555))
 	mode := s.Dir + " has mode 0555, and doorbell runs as user"
 	below := filepath.Join(s.Dir, "below")
 	for dir, remedies := range map[string][]string{
@@ -216,13 +210,9 @@ func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
 	if left := doorbelltest.Tree(t, s.Dir); len(left) != 1 {
 		t.Errorf("something was written: %v", left)
 	}
-	if err := os.Chmod(s.Dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(s.Dir, 0o777))
 	path := filepath.Join(s.Dir, daemon.StoreFile)
-	if err := os.WriteFile(path, nil, 0o400); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o400))
 	c := doorbelltest.LaunchAs(t, nobody, s.Environ, "run")
 	mustSay(t, c.Exit(t), c.Stderr.String(), path+" has mode 0400, and doorbell runs as user")
 }
@@ -248,9 +238,7 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 		t.Error("nothing else was checked")
 	}
 	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer kept.Close()
 	if r := checked(t, s, exit.CodeUnavailable, check.SectionDisk, s.Environ, "the daemon holds the store and does not answer"); r.Requests != 0 {
 		t.Error("the API was asked")
@@ -303,31 +291,6 @@ func TestCheckBesideADaemonSendsOneRequestASecond(t *testing.T) {
 	d.Stop(t)
 }
 
-func TestAKeyIsTestedOnEveryAgencyBeforeItReplacesAnother(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
-	s.Model.AddKey(doorbelltest.OtherKey, "A100")
-	for _, tt := range []struct {
-		text  string
-		code  int
-		words []string
-	}{
-		{doorbelltest.OtherKey + "\n", exit.CodeFailed, []string{"A100: access, 4 insertions", "B200: the key may not read this agency"}},
-		{doorbelltest.TestKey, exit.Done, []string{"A100: access, 4 insertions", "B200: access, 4 insertions", "2 requests"}},
-		{"DOORBELL_API_KEY=" + doorbelltest.OtherKey, exit.CodeConfig, []string{"write the key alone"}},
-	} {
-		r := doorbelltest.Run(t, s.Environ, "check", "--api-key-file", write(t, "new", tt.text, 0o600))
-		r.HoldsNoSecret(t)
-		doorbelltest.Has(t, r.Stdout+r.Stderr, tt.words...)
-		if r.Code != tt.code {
-			t.Errorf("%d: %s%s", r.Code, r.Stdout, r.Stderr)
-		}
-	}
-	if n := s.Asked("A100") + s.Asked("B200"); n != 4 {
-		t.Errorf("%d requests for two keys and two agencies", n)
-	}
-}
-
 func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
@@ -357,13 +320,6 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	if have, err := js.Stream(ctx, "LISTINGS"); err != nil || have.CachedInfo().Config.MaxMsgs != 7 {
 		t.Errorf("the stream was changed: %v", err)
 	}
-	if err := js.DeleteStream(ctx, "LISTINGS"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "MORE", Subjects: []string{"listings.v1.>"}}); err != nil {
-		t.Fatal(err)
-	}
-	checked(t, s, exit.CodeFailed, check.SectionNATS, environ, "stream MORE holds listings.v1.> already")
 }
 
 func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,17 +165,11 @@ func usageError(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context.Selected() != nil {
 		command = parse.Context.Selected().FullPath()
-		if strings.HasPrefix(text, "unexpected argument") && ofPeople(parse.Context) {
+		if strings.HasPrefix(text, "unexpected argument") && slices.Contains([]string{"doorbell forget", "doorbell export"}, command) {
 			text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
 		}
 	}
 	return exit.Usage(text, command+" --help shows how")
-}
-
-// ofPeople says whether people are named to a command.
-func ofPeople(command *kong.Context) bool {
-	name := command.Selected().FullPath()
-	return name == "doorbell forget" || name == "doorbell export"
 }
 
 // emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it

@@ -34,9 +34,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 func commands(t *testing.T) (all []string) {
 	t.Helper()
 	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, leaf := range parser.Model.Leaves(true) {
 		all = append(all, leaf.Path())
 	}

@@ -16,9 +16,7 @@ const hook = "https://hooks.example.com/services/" + doorbelltest.Sentinel
 func write(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), mode))
 	return path
 }
 

@@ -35,13 +35,9 @@ func spoilLeaves(s doorbelltest.Scene, t *testing.T) {
 	t.Helper()
 	path := filepath.Join(s.Dir, daemon.StoreFile)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for at := 8192; at+4096 <= len(text); at += 4096 {
 		if bytewise.NativeEndian.Uint16(text[at+8:]) == 2 && bytewise.NativeEndian.Uint64(text[at:]) == uint64(at/4096) {

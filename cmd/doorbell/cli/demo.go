@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"os"
 	"os/exec"
@@ -19,7 +20,6 @@ import (
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/events/stream"
 	"doorbell/poller/sandbox"
 )
 
@@ -121,12 +121,6 @@ Subscribe from another terminal, with the nats command or any NATS client:
 What was there before is learned first and not announced. Then, as it happens:
 
 `, api.API, strings.Join(api.Agencies, ", "), s.NATS.URL, s.Page)
-	put, err := EventForm{JSON: c.JSON}.printer(p, func(e ops.LoggedEvent, width int) string {
-		return ops.Line(e.Event, true, width) // its people are made up
-	})
-	if err != nil {
-		return err
-	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(running) }()
@@ -136,9 +130,8 @@ What was there before is learned first and not announced. Then, as it happens:
 	began, count := time.Now(), 0
 	conn, err := p.connectTo(ctx, natsd.Dial{URL: s.NATS.URL})
 	if err == nil {
-		err = demoTail(ctx, conn, "", func(e ops.LoggedEvent) error {
-			count++
-			return put(e)
+		count, err = EventForm{JSON: c.JSON}.print(ctx, p, p.tail(ctx, conn, demoStream), func(e ops.LoggedEvent, width int) string {
+			return ops.Line(e.Event, true, width) // its people are made up
 		})
 	}
 	stop()
@@ -156,11 +149,8 @@ func freeAddress(w io.Writer, what, address string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// demoTail reads the events of a demo from the beginning, until ctx ends.
-func demoTail(ctx context.Context, conn stream.Conn, of events.Type, put func(ops.LoggedEvent) error) error {
-	o := relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", Type: of, All: true}
-	return tail(ctx, conn, o, put, func(string, ...any) {})
-}
+// demoStream is all that a demo publishes, from the beginning.
+var demoStream = relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true}
 
 const (
 	quiet = 10 * time.Second // before the kill, and after the takeover
@@ -226,7 +216,9 @@ func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir st
 	if err := sleep(ctx, quiet); err != nil {
 		return err
 	}
-	leads, lost, doubled, err := api.compare(ctx, conn, since)
+	reading, stopReading := context.WithTimeout(ctx, takeoverLimit)
+	defer stopReading()
+	leads, lost, doubled, err := compare(reading, p.tail(reading, conn, demoStream), api.model.Truth(), since)
 	if err != nil {
 		return err
 	}
@@ -266,37 +258,38 @@ func (m *madeUp) isAsked(ctx context.Context) error {
 	return nil
 }
 
-// compare compares the stream with the contact requests that the API showed since a moment. It reads
+// compare looks in a stream for the contact requests that the API showed since a moment. It reads
 // until the last one has arrived.
-func (m *madeUp) compare(ctx context.Context, conn stream.Conn, since time.Time) (leads, lost, doubled int, err error) {
+func compare(ctx context.Context, list iter.Seq2[ops.LoggedEvent, error], truth sandbox.Truth, since time.Time) (leads, lost, doubled int, err error) {
 	arrived := map[string]int{}
-	for _, c := range m.model.Truth().ContactRequests {
+	for _, c := range truth.ContactRequests {
 		if c.VisibleFrom.After(since) && c.VisibleFrom.Before(time.Now()) {
 			arrived[c.AgencyID+" "+c.ID] = 0
 		}
 	}
 	lost = len(arrived)
-	ctx, stop := context.WithTimeout(ctx, takeoverLimit)
-	defer stop()
-	err = demoTail(ctx, conn, events.TypeContactRequestCreated, func(e ops.LoggedEvent) error {
-		body, err := e.Event.Payload()
-		if c, is := body.(*events.ContactRequestCreated); is {
-			name := e.Event.AgencyID + " " + c.ContactRequestID
-			n, counts := arrived[name]
-			switch {
-			case counts && n == 0:
-				lost--
-			case counts:
-				doubled++
-			}
-			if counts {
-				arrived[name]++
-			}
+	for e, err := range list {
+		if ctx.Err() != nil || lost == 0 {
+			break
 		}
-		if lost == 0 {
-			stop()
+		if err != nil {
+			return 0, 0, 0, err
 		}
-		return err
-	})
-	return len(arrived), lost, doubled, err
+		body, _ := e.Event.Payload()
+		c, is := body.(*events.ContactRequestCreated)
+		if !is {
+			continue
+		}
+		name := e.Event.AgencyID + " " + c.ContactRequestID
+		switch n, counts := arrived[name]; {
+		case !counts:
+			continue
+		case n == 0:
+			lost--
+		default:
+			doubled++
+		}
+		arrived[name]++
+	}
+	return len(arrived), lost, doubled, nil
 }

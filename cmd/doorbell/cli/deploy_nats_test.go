@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,9 +39,7 @@ const consumerFile = natsDir + "/consumer.json"
 func definitions(t *testing.T) map[string]string {
 	t.Helper()
 	c, err := config.Read(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, limit := c.Base, int64(c.Base.StreamMax)
 	all := map[string]string{}
 	for name, v := range map[string]any{
@@ -55,9 +55,7 @@ func definitions(t *testing.T) map[string]string {
 		e := json.NewEncoder(&text)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		if err := e.Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Encode(v))
 		all[name] = text.String()
 	}
 	return all
@@ -87,9 +85,7 @@ func TestAsyncAPIDescribesTheStreamsThatAreMade(t *testing.T) {
 	made := map[string]jetstream.StreamConfig{}
 	for file, name := range streamFiles {
 		var c jetstream.StreamConfig
-		if err := json.Unmarshal([]byte(definitions(t)[file]), &c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(definitions(t)[file]), &c))
 		c.MaxBytes = d.JetStream.Streams[name].MaxBytes // a setting
 		made[name] = c
 	}
@@ -122,16 +118,12 @@ func TestTheNATSCommandTakesTheDefinitions(t *testing.T) {
 			t.Errorf("nats %q: %v\n%s", args, err, out)
 		}
 	}
-	js := newGuest(t, far.URL()).js
+	_, js := doorbelltest.Connected(t, far.URL())
 	for file, name := range streamFiles {
 		var cfg jetstream.StreamConfig
-		if err := json.Unmarshal([]byte(readText(t, filepath.Join(natsDir, file))), &cfg); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(readText(t, filepath.Join(natsDir, file))), &cfg))
 		s, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d := stream.Differences(cfg, s.CachedInfo().Config); len(d) > 0 {
 			t.Errorf("%s: %q", name, d)
 		}
@@ -149,14 +141,10 @@ func startConfigured(t *testing.T) string {
 	}
 	rewrite(t, filepath.Join(dir, "passwords.conf"), "RELAY_PASSWORD: \"relay-secret\"\nGUEST_PASSWORD: \"5e12guest\"\n")
 	o, err := server.ProcessConfigFile(filepath.Join(dir, "nats-server.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.NoSigs, o.NoLog = true, true
 	n, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !o.SyncAlways {
 		t.Error("the server acknowledges what is not on disk")
 	}
@@ -185,9 +173,39 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 	id := s.Ring(t, "A100")
 	sub.Request(t, id)
 
-	g := newGuest(t, url)
-	g.mayNotDisturb(t, doorbelltest.StreamOf(t, g.js))
-	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", FilterSubject: "listings.v1.*.contact_request.created"})
+	refused := make(chan error, 10)
+	nc, js := doorbelltest.Connected(t, url, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			refused <- err
+		}
+	}))
+	stream := doorbelltest.StreamOf(t, js)
+	for what, do := range map[string]func(context.Context) error{
+		"a stray message":     func(context.Context) error { return errors.Join(nc.Publish("listings.v1.A100.test", nil), nc.Flush()) },
+		"deleting the stream": func(ctx context.Context) error { return js.DeleteStream(ctx, "LISTINGS") },
+		"erasing a message":   func(ctx context.Context) error { return stream.DeleteMsg(ctx, 1) },
+		"purging the stream":  func(ctx context.Context) error { return stream.Purge(ctx) },
+		"changing the stream": func(ctx context.Context) error {
+			_, err := js.UpdateStream(ctx, stream.CachedInfo().Config)
+			return err
+		},
+		"a stream of its own": func(ctx context.Context) error {
+			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE", Subjects: []string{"mine.>"}})
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() { answered <- do(ctx) }() // who is refused hears no answer
+		select {
+		case <-refused:
+		case <-time.After(doorbelltest.Patience):
+			t.Errorf("%s is not refused", what)
+		}
+		cancel()
+		<-answered
+	}
+	durable, err := js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", FilterSubject: "listings.v1.*.contact_request.created"})
 	if err != nil {
 		t.Fatalf("a guest may not make a consumer: %v", err)
 	}

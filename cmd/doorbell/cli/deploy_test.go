@@ -57,9 +57,7 @@ func foreignProgram(t *testing.T, variable, name, whatIsNotTested string) string
 // parsed reads a YAML document.
 func parsed[V any](t *testing.T, text string) (v V) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(text), &v))
 	return v
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,8 +119,7 @@ func (c *letterChoice) each(p *program, dead *deadLetters, done string, do func(
 	outcomes, failed, text := []letterOutcome{}, 0, ""
 	for _, n := range c.Numbers {
 		o, err := letterOutcome{Number: n, Outcome: done}, forward.ErrNoLetter
-		at := slices.IndexFunc(dead.list, func(l forward.Letter) bool { return l.Number == n })
-		if at >= 0 {
+		if at := slices.IndexFunc(dead.list, func(l forward.Letter) bool { return l.Number == n }); at >= 0 {
 			err = do(dead.list[at])
 		}
 		if err != nil {
@@ -133,11 +133,11 @@ func (c *letterChoice) each(p *program, dead *deadLetters, done string, do func(
 		text = noDeadLetters
 	}
 	err := p.result(c.JSON, outcomes, text)
-	if err == nil && failed > 0 {
-		err = exit.Failed(fmt.Errorf("%d of %d dead letters stay, or were not there", failed, len(outcomes)),
-			"doorbell dlq ls lists them")
+	if failed == 0 {
+		return err
 	}
-	return err
+	return cmp.Or(err, exit.Failed(fmt.Errorf("%d of %d dead letters stay, or were not there", failed, len(outcomes)),
+		"doorbell dlq ls lists them"))
 }
 
 // deadLetters are those of a NATS, and the list of those that it held when it was opened.

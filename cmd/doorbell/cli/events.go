@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,19 +36,38 @@ type EventForm struct {
 	CSV  bool `name:"csv" xor:"form" help:"Print CSV for a spreadsheet, one line an event, with people's data."`
 }
 
-// printer returns what prints an event in this form. For people it is what text returns.
-func (f EventForm) printer(p *program, text func(e ops.LoggedEvent, width int) string) (func(ops.LoggedEvent) error, error) {
+// print prints events in this form, until ctx ends, and returns how many they are. For people an
+// event is what text returns.
+func (f EventForm) print(ctx context.Context, p *program, list iter.Seq2[ops.LoggedEvent, error],
+	text func(e ops.LoggedEvent, width int) string,
+) (n int, err error) {
 	width := p.terminalOf(p.stdout).Width
-	switch {
-	case f.CSV:
-		return csvOf(p.stdout)
-	case f.JSON:
-		return func(e ops.LoggedEvent) error { return printJSONEvent(p.stdout, e.Event) }, nil
-	}
-	return func(e ops.LoggedEvent) error {
+	put := func(e ops.LoggedEvent) error {
 		_, err := fmt.Fprintln(p.stdout, text(e, width))
 		return err
-	}, nil
+	}
+	switch {
+	case f.CSV:
+		put, err = csvOf(p.stdout)
+	case f.JSON:
+		put = func(e ops.LoggedEvent) error { return printJSONEvent(p.stdout, e.Event) }
+	}
+	if err != nil {
+		return 0, err
+	}
+	for e, err := range list {
+		if err == nil {
+			err = put(e)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return n, nil
+		case err != nil:
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // csvOf returns a function that writes events as rows of a table for an office, with people's data.
@@ -101,29 +121,6 @@ func printJSONEvent(w io.Writer, e events.Event) error {
 	return err
 }
 
-// printLog prints the events of the log that a query selects, and returns how many they are.
-func (f EventForm) printLog(ctx context.Context, p *program, log *eventLog, q ops.EventQuery,
-	text func(e ops.LoggedEvent, width int) string,
-) (n int, err error) {
-	put, err := f.printer(p, text)
-	if err != nil {
-		return 0, err
-	}
-	for e, err := range log.Events(ctx, q) {
-		if err == nil {
-			err = put(e)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return n, nil
-		case err != nil:
-			return n, err
-		}
-		n++
-	}
-	return n, nil
-}
-
 const noEvent = "the event log holds no such event"
 
 // EventsLsCmd is `doorbell events ls`.
@@ -143,7 +140,7 @@ func (c *EventsLsCmd) Validate() error {
 func (c *EventsLsCmd) Run(ctx context.Context, p *program, log *eventLog) error {
 	q := c.query()
 	q.Newest = c.Limit
-	n, err := c.printLog(ctx, p, log, q, listed)
+	n, err := c.print(ctx, p, log.Events(ctx, q), listed)
 	switch {
 	case err != nil:
 		return err
@@ -198,7 +195,7 @@ func (c *EventsShowCmd) Validate() error {
 
 // Run prints one event of the log in full.
 func (c *EventsShowCmd) Run(ctx context.Context, p *program, log *eventLog) error {
-	n, err := c.printLog(ctx, p, log, c.query, shown)
+	n, err := c.print(ctx, p, log.Events(ctx, c.query), shown)
 	if n == 0 && err == nil {
 		err = exit.Failed(errors.New(noEvent), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 	}
@@ -238,37 +235,32 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	if err != nil {
 		return err
 	}
-	put, err := c.printer(p, func(e ops.LoggedEvent, width int) string { return ops.Line(e.Event, false, width) })
-	if err != nil {
-		return err
-	}
-	err = tail(ctx, nc, relay.TailOptions{
+	_, err = c.print(ctx, p, p.tail(ctx, nc, relay.TailOptions{
 		Stream: cfg.Base.Stream(), Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
 		All: c.All, Since: time.Time(c.Since),
-	}, put, p.note)
+	}), func(e ops.LoggedEvent, width int) string { return ops.Line(e.Event, false, width) })
 	if err != nil {
 		return exit.Failed(err, "check NATS_URL and DOORBELL_SUBJECT_PREFIX")
 	}
 	return nil
 }
 
-// tail prints what arrives until ctx ends, and notes what is odd.
-func tail(ctx context.Context, nc stream.Conn, o relay.TailOptions, put func(ops.LoggedEvent) error, note func(string, ...any)) error {
-	for e, err := range relay.Tail(ctx, nc, o) {
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, relay.ErrForeign):
-			note("%v", err)
-			continue
-		case err != nil:
-			return stream.Explain(nc, err)
-		}
-		if err := put(ops.LoggedEvent{Event: e, Acknowledged: true}); err != nil {
-			return err
+// tail yields what arrives in a stream, and notes what is odd.
+func (p *program) tail(ctx context.Context, nc stream.Conn, o relay.TailOptions) iter.Seq2[ops.LoggedEvent, error] {
+	return func(yield func(ops.LoggedEvent, error) bool) {
+		for e, err := range relay.Tail(ctx, nc, o) {
+			switch {
+			case errors.Is(err, relay.ErrForeign):
+				p.note("%v", err)
+				continue
+			case err != nil:
+				err = stream.Explain(nc, err)
+			}
+			if !yield(ops.LoggedEvent{Event: e, Acknowledged: true}, err) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // Kind is the flags that select events by what they are.

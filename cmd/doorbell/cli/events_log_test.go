@@ -18,9 +18,7 @@ func logged(t *testing.T, requests int, published bool) []string {
 	t.Helper()
 	dir := doorbelltest.ShortDir(t)
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = s.Update(func(tx *store.Tx) error {
 		for n := range requests + 1 {
 			agency := []string{"A100", "B200"}[n%2]
@@ -40,19 +38,13 @@ func logged(t *testing.T, requests int, published bool) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	upTo := uint64(requests + 1)
 	if !published {
 		upTo /= 2
 	}
-	if err := s.Acknowledge(events.Cursor{Position: upTo}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Acknowledge(events.Cursor{Position: upTo}, nil))
+	must(t, s.Close())
 	return doorbelltest.Fit("DOORBELL_DATA_DIR=" + dir)
 }
 

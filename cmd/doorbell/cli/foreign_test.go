@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,14 +56,12 @@ func TestForeignProgramsUnderstandWhatWeSay(t *testing.T) {
 
 // talker is a doorbell that had much to say.
 type talker struct {
-	api     doorbelltest.Api
-	dir     string
-	environ []string
-	url     string // of its NATS
-	nc      *nats.Conn
-	daemon  *doorbelltest.Child
-	lead    string // contact request that was announced as news
-	erased  string // contact request that was redacted
+	doorbelltest.Scene
+	url    string // of its NATS
+	nc     *nats.Conn
+	daemon *doorbelltest.Child
+	lead   string // contact request that was announced as news
+	erased string // contact request that was redacted
 
 	stream jetstream.MessagesContext
 	heard  []doorbelltest.Message // of the stream, as far as it was read
@@ -78,35 +75,37 @@ const oddAgency = "C.300"
 
 func startTalker(t *testing.T) *talker {
 	t.Helper()
-	sandboxed := doorbelltest.Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--agencies", "A100,B200,D400,"+oddAgency,
-		"--insertions", "8", "--history", "1", "--contact-requests-per-minute", "0", "--changes-per-minute", "0")
-	found := sandboxed.Stdout.Await(t, `(?s)API is at (http://\S+), for.*curl (http://\S+)/truth`)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) }))
 	t.Cleanup(receiver.Close)
-	b := &talker{api: doorbelltest.Api{URL: found[1], Control: found[2]}, dir: doorbelltest.ShortDir(t)}
-	b.environ = append(doorbelltest.RunEnviron(b.dir, b.api.URL, doorbelltest.SandboxKey, "A100", "B200", "D400", oddAgency),
-		"DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off",
-		"DOORBELL_POLL_INTERVAL=400ms", "DOORBELL_WALK_INTERVAL=300ms",
+	b := &talker{Scene: doorbelltest.SceneOf(t, 8, []string{"A100", "B200", "D400", oddAgency})}
+	b.Environ = b.With("DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off", "DOORBELL_POLL_INTERVAL=400ms", "DOORBELL_WALK_INTERVAL=300ms",
 		doorbelltest.RoutesFile(t, ";webhook:"+receiver.URL), "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
-	b.daemon = doorbelltest.Launch(t, b.environ, "run")
-	b.url = doorbelltest.NatsURL(t, b.dir)
+	b.daemon = doorbelltest.Launch(t, b.Environ, "run")
+	b.url = doorbelltest.NatsURL(t, b.Dir)
 	b.nc, _ = doorbelltest.Connected(t, b.url)
 	b.stream = doorbelltest.SubscribeTo(t, b.url).Messages
 	b.happen(t)
 	return b
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // happen changes what can be changed at the API and waits for what must come of it.
 func (b *talker) happen(t *testing.T) {
 	t.Helper()
-	for _, agency := range []string{"A100", "B200", "D400", oddAgency} {
+	for _, agency := range b.Model.Truth().Agencies {
 		b.event(t, "watch.baselined", agency)
 	}
-	b.api.Change(t, "/keys/unlink", map[string]any{"key": doorbelltest.SandboxKey, "agencies": []string{"B200"}})
+	must(t, b.Model.UnlinkKey(doorbelltest.TestKey, "B200"))
 	b.vanish(t, "D400")
 	b.live(t)
 	b.event(t, "access.halted", "B200")
-	b.api.Change(t, "/keys", map[string]any{"key": doorbelltest.SandboxKey, "agencies": []string{"B200"}})
+	b.Model.AddKey(doorbelltest.TestKey, "B200")
 	b.command(t, "resume", "B200")
 	b.event(t, "access.resumed", "B200")
 	b.event(t, "watch.change_held", "D400")
@@ -122,66 +121,51 @@ func (b *talker) happen(t *testing.T) {
 // live is the whole life of an insertion and of two contact requests.
 func (b *talker) live(t *testing.T) {
 	t.Helper()
-	insertion := map[string]any{
-		"propertyReferenceId": oddReference, "offerType": "RENT", "address": map[string]any{"locality": "Zürich"},
-		"prices": map[string]any{"currency": "CHF", "rent": map[string]any{"gross": 2890, "interval": "MONTH"}},
+	i := sandbox.Insertion{
+		Reference: oddReference, OfferType: "RENT", Address: sandbox.Address{Locality: "Zürich"},
+		Prices: sandbox.Prices{Currency: "CHF", Rent: sandbox.Rent{Gross: 2890, Interval: "MONTH"}},
 	}
-	cheaper := map[string]any{"prices": map[string]any{"rent": map[string]any{"gross": 2790}}}
-	which := map[string]any{"agencyId": "A100", "propertyReferenceId": oddReference}
-	b.api.Change(t, "/insertions", map[string]any{"agencyId": "A100", "insertion": insertion})
+	must(t, b.Model.Publish("A100", i))
 	b.event(t, "insertion.appeared", "A100")
 	b.lead = b.ring(t)
 	b.event(t, "contact_request.created", "A100")
-	b.api.Change(t, "/contact-requests/edit", map[string]any{"id": b.lead, "patch": map[string]any{"message": "Doch nicht" + sandbox.Marker}})
+	must(t, b.Model.EditContactRequest(b.lead, func(c *sandbox.ContactRequest) { c.Message = "Doch nicht" + sandbox.Marker }))
 	b.event(t, "contact_request.changed", "A100")
 	b.erased = b.ring(t)
 	b.await(t, "the second contact request", func(m doorbelltest.Message) bool { return m.Body.ContactRequestID == b.erased })
-	b.api.Change(t, "/contact-requests/redact", map[string]any{"id": b.erased})
+	must(t, b.Model.Redact(b.erased))
 	b.event(t, "contact_request.redacted", "A100")
-	b.api.Change(t, "/insertions/edit", join(which, map[string]any{"patch": cheaper}))
+	must(t, b.Model.Edit("A100", oddReference, func(i *sandbox.Insertion) { i.Prices.Rent.Gross = 2790 }))
 	b.event(t, "insertion.changed", "A100")
-	b.api.Change(t, "/insertions/withdraw", which)
+	must(t, b.Model.Withdraw("A100", oddReference))
 	b.event(t, "insertion.disappeared", "A100")
-	b.api.Change(t, "/insertions", map[string]any{"agencyId": "A100", "insertion": insertion})
+	must(t, b.Model.Publish("A100", i))
 	b.event(t, "insertion.reappeared", "A100")
 }
 
-// join unites two JSON objects.
-func join(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
-}
-
-// vanish withdraws more of an agency's insertions at once than is believed: the daemon stands still, so that no walk sees a part of it.
+// vanish withdraws more of an agency's insertions at once than is believed: the daemon stands still,
+// so that no walk sees a part of it.
 func (b *talker) vanish(t *testing.T, agency string) {
 	t.Helper()
-	var truth sandbox.Truth
-	b.api.Read(t, "/truth", &truth)
-	if err := b.daemon.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := b.daemon.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Error(err)
-		}
-	}()
+	must(t, b.daemon.Cmd.Process.Signal(syscall.SIGSTOP))
 	n := 0
-	for _, i := range truth.Insertions {
+	for _, i := range b.Model.Truth().Insertions {
 		if i.AgencyID == agency && n < 7 {
-			b.api.Change(t, "/insertions/withdraw", map[string]any{"agencyId": agency, "propertyReferenceId": i.Reference})
+			must(t, b.Model.Withdraw(agency, i.Reference))
 			n++
 		}
 	}
+	must(t, b.daemon.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
 // ring makes a contact request and returns its id.
 func (b *talker) ring(t *testing.T) string {
 	t.Helper()
-	id, _ := b.api.Change(t, "/contact-requests", map[string]any{"agencyId": "A100", "propertyReferenceId": oddReference, "contactRequest": map[string]any{
-		"firstName": "Nora", "lastName": "Beispiel" + sandbox.Marker, "email": "nora@example.org", "phone": "079 000 01 23",
-		"language": "de", "message": "Guten Tag,\r\nist sie noch frei?", "score": 72.5,
-	}})["id"].(string)
+	id, err := b.Model.AddContactRequest("A100", oddReference, sandbox.ContactRequest{
+		FirstName: "Nora", LastName: "Beispiel" + sandbox.Marker, Email: "nora@example.org", Phone: "079 000 01 23",
+		Language: "de", Message: "Guten Tag,\r\nist sie noch frei?", Score: 72.5,
+	})
+	must(t, err)
 	return id
 }
 
@@ -209,7 +193,7 @@ func (b *talker) await(t *testing.T, what string, fits func(doorbelltest.Message
 
 func (b *talker) command(t *testing.T, args ...string) {
 	t.Helper()
-	if got := doorbelltest.Run(t, b.environ, args...); got.Code != exit.Done {
+	if got := doorbelltest.Run(t, b.Environ, args...); got.Code != exit.Done {
 		t.Fatalf("%q: %+v", args, got)
 	}
 }
@@ -235,9 +219,7 @@ func kill(c *doorbelltest.Child) {
 func npm(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(interop, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(filepath.Join(interop, "node_modules", "@nats-io", "jetstream")); err != nil {
 		skiptest.Skipf(t, "nats.js is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
 	}
@@ -247,8 +229,7 @@ func npm(t *testing.T, name string) string {
 // judgedByContract holds what is said of an insertion and its leads against sections 2 and 3 of the
 // contract: the order, subjects, every header, and the payload of a contact request.
 func judgedByContract(t *testing.T, b *talker) {
-	asked := b.api.Asked(t, "A100") // several more looks at everything find nothing to tell
-	doorbelltest.Eventually(t, "the API is asked on", func() bool { return b.api.Asked(t, "A100") > asked+60 })
+	b.GoesOn(t, "A100", 60) // several more looks at everything find nothing to tell
 	of := map[string]doorbelltest.Arrival{}
 	var kinds []string
 	for _, m := range doorbelltest.MustBeWhole(t, b.url) {
@@ -282,16 +263,12 @@ func judgedByContract(t *testing.T, b *talker) {
 // mustBeAsPinned holds a contact_request.created against the contract: subject, every header, the payload.
 func mustBeAsPinned(t *testing.T, a doorbelltest.Arrival, b *talker) {
 	t.Helper()
-	var truth sandbox.Truth
-	b.api.Read(t, "/truth", &truth)
-	made, ok := truth.ContactRequest(b.lead)
+	made, ok := b.Model.Truth().ContactRequest(b.lead)
 	if !ok || a.Body.ContactRequestID != b.lead {
 		t.Fatalf("contact request %q, want %q", a.Body.ContactRequestID, b.lead)
 	}
-	status, err := ops.NewClient(filepath.Join(b.dir, daemon.SocketFile)).Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	status, err := ops.NewClient(filepath.Join(b.Dir, daemon.SocketFile)).Status(t.Context())
+	must(t, err)
 	const moment = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`
 	literally := regexp.QuoteMeta
 	pinned := map[string]string{
@@ -349,9 +326,7 @@ func judgedByLibraries(t *testing.T, b *talker) {
 	judge := exec.Command("node", npm(t, "judge.mjs"), "LISTINGS", "LISTINGS_REPLAY", "LISTINGS_DLQ")
 	judge.Env = append(judge.Environ(), "NATS_URL="+b.url)
 	out, err := judge.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	examples, streams, types := 0, map[string]bool{}, map[string]bool{}
 	for line := range bytes.Lines(out) {
 		var u struct {
@@ -360,9 +335,7 @@ func judgedByLibraries(t *testing.T, b *talker) {
 			Attributes                          map[string]any
 			Problems                            []string
 		}
-		if err := json.Unmarshal(line, &u); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(line, &u))
 		if len(u.Problems) > 0 {
 			t.Errorf("%s%s, on %s: %q", u.Example, u.Stream, u.Subject, u.Problems)
 		}
@@ -407,25 +380,19 @@ func judgedByMirror(t *testing.T, b *talker) {
 	alive.Stdout.Await(t, "none: no heartbeat.*\n")
 	doorbelltest.Eventually(t, "a heartbeat is heard", func() bool {
 		beat := []byte(`{"agencyId":"A100","at":"2026-11-20T09:42:00Z","lastSequence":1842,"state":"watching"}`)
-		if err := nc.Publish("listings.heartbeat.A100", beat); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nc.Publish("listings.heartbeat.A100", beat))
 		return strings.Contains(alive.Stdout.String(), "A100: watching\n")
 	})
 }
 
 func judgedByNATS(t *testing.T, b *talker) {
 	command, err := filepath.Abs(foreignProgram(t, "DOORBELL_TEST_NATS", "nats", "the nats command reads no event"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bin := t.TempDir()
 	for name, path := range map[string]string{"nats": command, "doorbell": doorbelltest.Binary(t)} {
-		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(path, filepath.Join(bin, name)))
 	}
-	environ := append(b.environ, "NATS_URL="+b.url, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+bin, "XDG_CONFIG_HOME="+bin)
+	environ := append(b.Environ, "NATS_URL="+b.url, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+bin, "XDG_CONFIG_HOME="+bin)
 	script := foreign(t, environ, "sh", "-ex", filepath.Join(interop, "commands.sh"))
 	for ended := false; !ended; {
 		b.ring(t) // some of the commands wait for something to happen

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,19 +133,16 @@ type trial struct {
 }
 
 // test sends an event that is marked as a test to every receiver.
-func (c *ForwardCmd) test(ctx context.Context, p *program, set *receivers.Set) error {
-	trials, text, bad := []trial{}, "", false
+func (c *ForwardCmd) test(ctx context.Context, p *program, set *receivers.Set) (err error) {
+	trials, text := []trial{}, ""
 	for _, r := range set.Distinct() {
 		t := try(ctx, r)
-		trials = append(trials, t)
-		bad = bad || t.Outcome != "taken"
-		text += t.text() + "\n"
+		if t.Outcome != "taken" {
+			err = exit.Failed(errors.New("not every receiver accepted the test"), "doorbell config shows what is in effect")
+		}
+		trials, text = append(trials, t), text+t.text()+"\n"
 	}
-	err := p.result(c.JSON, trials, text)
-	if err == nil && bad {
-		err = exit.Failed(errors.New("not every receiver accepted the test"), "doorbell config shows what is in effect")
-	}
-	return err
+	return cmp.Or(p.result(c.JSON, trials, text), err)
 }
 
 // try sends a contact request, or an alert where nothing else comes.

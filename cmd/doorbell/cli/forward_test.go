@@ -46,9 +46,7 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	}
 	doorbelltest.Eventually(t, "all receivers have both", func() bool { return arrived() == [4]int{2, 2, 2, 2} })
 	judge, err := standardwebhooks.NewWebhook(doorbelltest.Whsec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, h := range p.Hooked("contact_request.created") {
 		if err := judge.Verify([]byte(h.Body), h.Header); err != nil || !strings.Contains(h.Body, `"contactRequestId":"`+ids[i]+`"`) {
 			t.Errorf("number %d is not %s, or its signature is wrong: %v", i, ids[i], err)
@@ -59,9 +57,7 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 		t.Errorf("status --check: %+v", status)
 	}
 	stream, err := sub.JS.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name := range stream.ConsumerNames(t.Context()).Name() {
 		if strings.HasPrefix(name, "doorbell-") && !strings.HasPrefix(name, "doorbell-staging-") {
 			t.Errorf("a consumer is called %s", name)

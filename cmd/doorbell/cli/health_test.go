@@ -30,14 +30,10 @@ func pageURL(t *testing.T, dir string) string {
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doorbelltest.HoldsNobody(t, string(text))
 	return response.StatusCode, string(text)
 }
@@ -60,9 +56,7 @@ func checks(t *testing.T, url string) map[string]ops.Check {
 func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
-	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "B200"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "B200"))
 	d := doorbelltest.Launch(t, s.With("DOORBELL_WEBHOOK_URL="+hook), "run")
 	url := pageURL(t, s.Dir)
 	doorbelltest.Eventually(t, "a halt, and readiness", func() bool {

@@ -27,15 +27,11 @@ func TestARotationByTheKeyFileHaltsNothing(t *testing.T) {
 		t.Helper()
 		seen := strings.Count(d.Stderr.String(), "were reloaded")
 		rewrite(t, file, text)
-		if err := d.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Cmd.Process.Signal(syscall.SIGHUP))
 		doorbelltest.Eventually(t, "the file is read again", func() bool { return strings.Count(d.Stderr.String(), "were reloaded") > seen })
 	}
 	reload("A100=" + doorbelltest.OtherKey + "\nB200=" + doorbelltest.OtherKey + "\n")
-	if err := s.Model.DeactivateKey(doorbelltest.TestKey); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.DeactivateKey(doorbelltest.TestKey))
 	sub.Request(t, s.Ring(t, "A100"))
 	sub.Request(t, s.Ring(t, "B200"))
 	reload("A100=" + doorbelltest.OtherKey + "\n") // B200 is retired
@@ -59,7 +55,5 @@ func TestARotationByTheKeyFileHaltsNothing(t *testing.T) {
 
 func rewrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }

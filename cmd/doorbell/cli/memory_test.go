@@ -64,9 +64,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 					i.Extra = map[string]json.RawMessage{"views": json.RawMessage(strconv.Itoa(views))}
 					do(i)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			rents := func(amount int) {
 				t.Helper()
@@ -84,9 +82,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 				told(all[0])
 			})
 			snapshot := filepath.Join(t.TempDir(), "snapshot")
-			if err := os.CopyFS(snapshot, os.DirFS(s.Dir)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.CopyFS(snapshot, os.DirFS(s.Dir)))
 			live(func(*daemon.Daemon) {
 				ring()
 				rents(3001)
@@ -98,9 +94,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(s.Dir, daemon.StoreFile), text, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			edit(func(*sandbox.Insertion) {}) // it was looked at, which is ignored
 			if away {
 				far.Stop()

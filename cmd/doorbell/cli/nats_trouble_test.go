@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // TestWhyNATSCannotBeUsedIsSaidWherePeopleLook wants the reason in the log and from each command, and
@@ -47,5 +52,40 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 				t.Error("the password is in the log")
 			}
 		})
+	}
+}
+
+func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T) {
+	t.Parallel()
+	s, url := doorbelltest.NewScene(t, "A100"), doorbelltest.StartNATS(t, server.RANDOM_PORT)
+	_, js := doorbelltest.Connected(t, url)
+	theirs, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "LISTINGS", Description: "ours", Subjects: []string{"listings.v1.>"}, MaxAge: time.Hour, Duplicates: time.Hour,
+	})
+	must(t, err)
+	d := doorbelltest.Launch(t, s.With("NATS_URL="+strings.Replace(url, "://", "://u:"+doorbelltest.Sentinel+"@", 1)), "run")
+	sub := doorbelltest.SubscribeTo(t, url)
+	sub.Baselined(t, "A100")
+	for range 2 {
+		sub.Request(t, s.Ring(t, "A100"))
+		if _, err := js.Publish(t.Context(), "listings.v1.A100.test", []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sub.Request(t, s.Ring(t, "A100"))
+
+	var status ops.Status
+	got := doorbelltest.Run(t, s.Environ, "status", "--json")
+	if err := json.Unmarshal([]byte(got.Stdout), &status); err != nil || status.NATS.Embedded || !status.NATS.Connected ||
+		status.NATS.URL != url || len(status.Relay) != 1 || status.NATS.Problem != "" {
+		t.Errorf("status: %v, %+v", err, got)
+	}
+	if after := doorbelltest.StreamOf(t, js); !reflect.DeepEqual(theirs.CachedInfo().Config, after.CachedInfo().Config) {
+		t.Errorf("the stream was changed to %+v", after.CachedInfo().Config)
+	}
+	d.Stop(t)
+	doorbelltest.Has(t, d.Stderr.String(), "external NATS")
+	if strings.Contains(got.Stdout+d.Stderr.String(), doorbelltest.Sentinel) {
+		t.Error("the password of NATS is printed")
 	}
 }

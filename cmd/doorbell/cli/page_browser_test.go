@@ -37,9 +37,7 @@ func openWindow(t *testing.T, url string) *window {
 	t.Cleanup(release)
 	ctx, end := chromedp.NewContext(allocated)
 	t.Cleanup(end)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Do(ctx))
 	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(cancel)
 	w := &window{T: t, ctx: limited}
@@ -104,9 +102,7 @@ func TestAPersonSeesAHaltOnThePageAndItsEnd(t *testing.T) {
 	s.Ring(t, "A100")
 	w.until("document.querySelector('#tail-list li.contact_request')?.textContent.includes('A100 Muster Immobilien AG')")
 
-	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "B200"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "B200"))
 	w.until("document.title.startsWith('■ B200 is halted: ')")
 	w.until("document.querySelector('.problem .command code')?.textContent === 'doorbell resume B200'")
 	s.Model.AddKey(doorbelltest.TestKey, "B200")

@@ -39,9 +39,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	before := func() time.Time { return time.Now().Add(-3 * time.Hour) }
 	lost := filepath.Join(s.Dir, "lost")
 	kept, err := store.Open(store.Options{Dir: lost, BaseURL: s.URL, Now: before})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = kept.Update(func(tx *store.Tx) error {
 		for _, id := range agencies {
 			e, err := events.New(&events.WatchBaselined{
@@ -59,37 +57,23 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg, err := config.Read(s.Environ)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var p program
 	conn, err := p.openNATS(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := relay.New(relay.Options{
 		Log: kept, Conn: conn, Prefix: cfg.Base.SubjectPrefix, Stream: cfg.Base.Stream(), MaxAge: cfg.Base.Retention, Embedded: true, StoreID: kept.ID(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.RunOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.RunOnce(t.Context()))
 	p.close()
-	if err := errors.Join(kept.Close(), os.RemoveAll(lost)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(kept.Close(), os.RemoveAll(lost)))
 	rung = map[string]bool{}
 	for _, i := range s.Model.Truth().Insertions {
 		id, err := s.Model.AddContactRequest(i.AgencyID, i.Reference, sandbox.ContactRequest{CreatedAt: time.Now().Add(-time.Hour / 2), LastName: "Muster"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rung[id] = true
 	}
 	return rung

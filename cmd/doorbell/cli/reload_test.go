@@ -27,9 +27,7 @@ func reread(t *testing.T, text string, test func(*rereading)) {
 	r := &rereading{T: t, file: write(t, "keys", text, 0o600)}
 	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + r.file}
 	c, err := config.Read(environ, config.GroupPoll)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := NewLogger(&r.log, config.Base{LogLevel: "info", LogFormat: "text"}, Terminal{})
 	synctest.Test(t, func(t *testing.T) {
 		r.hup, r.told = make(chan os.Signal, 1), make(chan string, 10)
@@ -103,9 +101,7 @@ func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *t
 		if n := strings.Count(r.log.String(), "is refused"); n != dedupeBurst {
 			t.Errorf("%d lines about five bad files:\n%s", n, r.log.String())
 		}
-		if err := os.Remove(r.file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(r.file))
 		time.Sleep(time.Hour)
 		r.after("B200=b-key\nA100=second-key\n", 30*time.Second, "B200=b-key", "A100=second-key")
 		r.after("C300=c-key\n", 30*time.Second, "C300=c-key")

@@ -21,9 +21,7 @@ func replayed(t *testing.T, url string) (all []doorbelltest.Arrival) {
 	t.Helper()
 	_, js := doorbelltest.Connected(t, url)
 	s, err := js.Stream(t.Context(), "LISTINGS_REPLAY")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := js.CreateConsumer(t.Context(), "LISTINGS_REPLAY", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
 	if err != nil {
 		t.Fatalf("a guest may not read: %v", err)

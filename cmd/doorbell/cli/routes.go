@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events"
-	"doorbell/events/forward"
 	"doorbell/events/stream"
 )
 
@@ -27,47 +27,28 @@ type RoutesLsCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// routeLine is a line of the table in the form in which it is printed.
-type routeLine struct {
-	Line    int      `json:"line,omitempty"`
-	Setting string   `json:"setting,omitempty"` // of a line that a setting makes
-	To      []string `json:"to"`
-	forward.Filter
-}
-
-func shownLines(list []receivers.Line) []routeLine {
-	all := []routeLine{}
-	for _, l := range list {
-		one := routeLine{Line: l.Number, Setting: l.Setting, Filter: l.Filter}
-		for _, a := range l.To {
-			one.To = append(one.To, a.String())
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
 	_, set, err := p.receivers("", "")
 	if err != nil {
 		return err
 	}
-	lines := shownLines(set.Lines())
+	lines := append([]receivers.Line{}, set.Lines()...)
 	var rows [][]string
-	for n, l := range lines {
+	for _, l := range lines {
 		score := ""
 		if l.MinScore != nil {
 			score = strconv.FormatFloat(*l.MinScore, 'g', -1, 64)
 		}
 		rows = append(rows, []string{
-			strings.TrimPrefix(set.Lines()[n].Place(), "line "), l.Whose(), l.Reference,
-			strings.Join(l.PostalCodes, ","), strings.Join(l.OfferTypes, ","), score,
-			strings.Join(l.Types, ","), strings.Join(l.To, " "),
+			strings.TrimPrefix(l.Place(), "line "), l.Whose(), l.Reference, strings.Join(l.PostalCodes, ","),
+			strings.Join(l.OfferTypes, ","), score, strings.Join(l.Types, ","), addresses(l),
 		})
 	}
 	return p.result(c.JSON, lines, table("no routes: events go to NATS alone",
 		"LINE|AGENCY|REFERENCE|POSTAL CODE|OFFER TYPE|MIN SCORE|TYPES|TO", rows))
 }
+
+func addresses(l receivers.Line) string { return strings.Trim(fmt.Sprint(l.To), "[]") }
 
 // RoutesTestCmd is `doorbell routes test`.
 type RoutesTestCmd struct {
@@ -96,13 +77,13 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	matching, text := set.Matching(e), ""
+	matching, text := append([]receivers.Line{}, set.Matching(e)...), ""
 	for _, l := range matching {
 		for _, to := range l.To {
 			text += to.String() + " by " + l.Place() + "\n"
 		}
 	}
-	err = p.result(c.JSON, shownLines(matching), text)
+	err = p.result(c.JSON, matching, text)
 	if err == nil && len(matching) == 0 {
 		err = exit.Failed(errors.New("no line takes it"),
 			"doorbell routes ls lists them; a last line without conditions takes the leads that no other does")

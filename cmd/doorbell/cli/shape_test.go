@@ -41,9 +41,7 @@ func shapeOf(t *testing.T, s doorbelltest.Scene, environ []string) (path string,
 		}
 	}
 	f, err := shape.Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path, f
 }
 
@@ -81,9 +79,7 @@ func TestTheFormOfARefusalIsWritten(t *testing.T) {
 func TestAHaltedAgencyIsNotAskedForItsShape(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
-	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "A100"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "A100"))
 	d := doorbelltest.Launch(t, s.Environ, "run")
 	s.GoesOn(t, "B200", 3)
 	doorbelltest.Eventually(t, "A100 is halted", func() bool {

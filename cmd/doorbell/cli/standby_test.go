@@ -23,9 +23,7 @@ type lease struct {
 func leaseOf(t *testing.T, js jetstream.JetStream) lease {
 	t.Helper()
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lease{t, kv}
 }
 
@@ -105,9 +103,7 @@ func TestEachTurnOfAPairBeginsWithTheKeysOfItsTime(t *testing.T) {
 	d := doorbelltest.Launch(t, s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair"), "run")
 	d.Stderr.Await(t, "another doorbell works")
 	s.Model.AddKey(doorbelltest.OtherKey, "A100", "B200")
-	if err := s.Model.DeactivateKey(doorbelltest.TestKey); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.DeactivateKey(doorbelltest.TestKey))
 	rewrite(t, file, "A100="+doorbelltest.OtherKey+"\n")
 	other.giveBack()
 	s.GoesOn(t, "A100", 5)

@@ -27,9 +27,7 @@ type hanging struct {
 func hang(t *testing.T, server string) *hanging {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	h := &hanging{url: "nats://" + l.Addr().String()}
 	h.hangs.Store(server == "")
@@ -110,9 +108,7 @@ func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	s.Watched(t, "A100")
 	d := doorbelltest.Launch(t, s.With("NATS_URL="+hang(t, "").url), "run")
 	s.GoesOn(t, "A100", 30)
-	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Cmd.Process.Signal(syscall.SIGTERM))
 	d.Stderr.Await(t, "for at most 10 s; a second signal ends at once")
 	begin := time.Now()
 	if code := d.End(t, syscall.SIGTERM); code != exit.CodeFailed {

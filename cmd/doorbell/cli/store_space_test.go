@@ -33,9 +33,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhereAndOneThatIsFullIsNotReady(t *
 		_, err := s.Model.AddContactRequest("A100", reference, sandbox.ContactRequest{
 			CreatedAt: time.Now(), LastName: "Muster" + sandbox.Marker, Message: strings.Repeat("Guten Tag ", 1000),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	client := ops.NewClient(filepath.Join(s.Dir, daemon.SocketFile))
 	doorbelltest.Eventually(t, "an alarm", func() bool {
@@ -50,9 +48,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhereAndOneThatIsFullIsNotReady(t *
 	doorbelltest.Has(t, got.Stdout, "The store is nearly full", "of 1 MiB (DOORBELL_STORE_MAX)", "raise DOORBELL_STORE_MAX")
 	for n := range 500 { // what is remembered of insertions makes no room
 		err := s.Model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("full#%d##", n), Extra: map[string]json.RawMessage{"text": json.RawMessage(`"` + strings.Repeat("a", 2000) + `"`)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	doorbelltest.Eventually(t, "a full store", func() bool { return !checks(t, url)["space"].OK })
 	if code, text := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "space: the store holds") {

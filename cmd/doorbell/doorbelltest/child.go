@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +19,6 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events/natsd/natsdtest"
-	"doorbell/poller/sandbox"
 )
 
 // Patience is how long a test waits for another process before it calls it broken: it only ends a
@@ -215,62 +212,6 @@ func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 		}
 		time.Sleep(min(max(10*time.Millisecond, 3*time.Since(asked)), time.Second/5)) // another process gives no signal
 	}
-}
-
-// Api is `doorbell sandbox` in a process of its own, at rest but for what a test does to it.
-type Api struct{ URL, Control string }
-
-func StartAPI(t *testing.T) Api {
-	t.Helper()
-	c := Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--insertions", "3", "--history", "2",
-		"--contact-requests-per-minute", "0", "--changes-per-minute", "0")
-	found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for.*curl (http://\S+)/truth`)
-	return Api{URL: found[1], Control: found[2]}
-}
-
-// Change posts to the control and returns the answer.
-func (a Api) Change(t *testing.T, path string, body map[string]any) map[string]any {
-	t.Helper()
-	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.Post(a.Control+path, "application/json", bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var answer map[string]any
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s %v %v", path, response.Status, answer, err)
-	}
-	return answer
-}
-
-// Read gets what the control tells.
-func (a Api) Read(t *testing.T, path string, into any) {
-	t.Helper()
-	response, err := http.Get(a.Control + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Asked is how many requests it has answered for the agency.
-func (a Api) Asked(t *testing.T, agency string) (n int) {
-	t.Helper()
-	var counts []sandbox.Count
-	a.Read(t, "/requests", &counts)
-	for _, c := range counts {
-		if c.AgencyID == agency {
-			n += c.Requests
-		}
-	}
-	return n
 }
 
 // Tree is everything in a directory: names and contents.

@@ -18,10 +18,10 @@ import (
 
 // Line is one line of the table of routes, from the file or made from a setting.
 type Line struct {
-	Number  int    // in the file; 0: made from a setting
-	Setting string // the name of that setting
-	Filter  forward.Filter
-	To      []Address
+	Number  int       `json:"line,omitempty"`    // in the file; 0: made from a setting
+	Setting string    `json:"setting,omitempty"` // the name of that setting
+	To      []Address `json:"to"`
+	forward.Filter
 }
 
 // Place names the line for people: its setting, or its number in the file.
@@ -46,6 +46,9 @@ func (a Address) String() string {
 	}
 	return a.Kind + ":" + config.MaskedURL(a.Value)
 }
+
+// MarshalText writes what String returns.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // mistake is an error in a routes file and its position. It quotes no cell: any may hold a secret.
 type mistake struct {

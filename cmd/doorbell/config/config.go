@@ -24,23 +24,23 @@ import (
 // the field's in upper case, and the page of settings, the environment example and `doorbell
 // config` are made from them. min, max and choice are checked for every field alike.
 type Base struct {
-	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; made with mode 0700 if missing."`
-	NATSListen     string        `split_words:"true" is:"listen" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
-	Instance       string        `split_words:"true" is:"name" desc:"Name of this installation, like staging. Page, status, messages and User-Agent show it, and it is part of the names of its consumers: two doorbells with the same receivers on one stream need one each."`
-	Standby        string        `split_words:"true" is:"name" desc:"Name of a pair of doorbells of which one works while the other waits to take over. All of them have the same name and settings, a data directory each, and an external NATS in common."`
+	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, doorbell.sock and jetstream/; created with mode 0700 if missing."`
+	NATSListen     string        `split_words:"true" is:"listen" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback requires NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
+	Instance       string        `split_words:"true" is:"name" desc:"Name of this installation, such as staging. Page, status, messages and User-Agent show it, and it is part of the names of its consumers: two doorbells with the same receivers on one stream need different names."`
+	Standby        string        `split_words:"true" is:"name" desc:"Name of a pair of doorbells of which one is active while the other waits to take over. Both have the same name and settings, their own data directories, and share an external NATS."`
 	SubjectPrefix  string        `split_words:"true" is:"subject" default:"listings" desc:"First part of every subject. The stream is named after it, in capitals: listings.v1.> is in LISTINGS."`
-	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
-	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
-	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Maximum size of what is in use in doorbell.db. An alarm is raised at 80 % of it; at 100 % the oldest events that the stream has are dropped early, and where that is not enough, polling waits."`
+	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto creates the stream if it is missing; an existing one on an external server is never changed."`
+	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log always keeps what the stream has not accepted yet."`
+	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Maximum size of the data in doorbell.db. An alarm is raised at 80 %; at 100 % the oldest published events are dropped early, and if that is not enough, polling waits."`
 	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Maximum size of the embedded stream."`
-	HTTPListen     string        `split_words:"true" is:"listen" default:"127.0.0.1:3667" desc:"Address of status page, feed, health, metrics and schemas, or off. On an address other than loopback, and behind a proxy, the page needs DOORBELL_HTTP_TOKEN, and the feed that or DOORBELL_FEED_TOKEN."`
-	HTTPToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters. Where it is set, everything over HTTP but health, metrics and schemas needs it, on loopback too; it allows to read, poll, resume and approve. Without one, direct requests from this machine may only read."`
-	FeedToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters that opens the feed of events, and nothing else."`
-	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names on the status page. Without DOORBELL_HTTP_TOKEN all users of this machine can open it."`
-	PingURL        Secret        `split_words:"true" is:"address" desc:"Address that is called each minute as long as all is well (dead-man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
+	HTTPListen     string        `split_words:"true" is:"listen" default:"127.0.0.1:3667" desc:"Address of status page, feed, health, metrics and schemas, or off. On an address other than loopback, and behind a proxy, the page needs DOORBELL_HTTP_TOKEN, and the feed needs DOORBELL_HTTP_TOKEN or DOORBELL_FEED_TOKEN."`
+	HTTPToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters. If it is set, everything over HTTP except health, metrics and schemas needs it, on loopback too; it permits reading, polling, resuming and approving. Without a token, direct requests from this machine may only read."`
+	FeedToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters that opens only the feed of events."`
+	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names on the status page. Without DOORBELL_HTTP_TOKEN every user of this machine can open the page."`
+	PingURL        Secret        `split_words:"true" is:"address" desc:"Address that is called every minute while all is well (dead man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
 	LogLevel       string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Minimum log level."`
 	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
-	AllowPlaintext List          `split_words:"true" is:"host" desc:"Host names, separated by commas, that may be reached without TLS. Loopback always may."`
+	AllowPlaintext List          `split_words:"true" is:"host" desc:"Host names, separated by commas, that may be reached without TLS. Loopback is always allowed."`
 }
 
 // Stream is the name of the stream of events: that of the prefix in capitals. A stream's name has
@@ -75,8 +75,8 @@ type NATS struct {
 	CA          string `split_words:"true" is:"file" desc:"File with the certificate authority of the server."`
 	Cert        string `split_words:"true" is:"file" desc:"File with the client certificate."`
 	Key         string `split_words:"true" is:"file" desc:"File with the key of the client certificate."`
-	JSDomain    string `split_words:"true" is:"domain" desc:"Domain of JetStream, where it is behind a leaf node."`
-	JSApiPrefix string `split_words:"true" is:"api prefix" desc:"What subjects of the JetStream API begin with, where another account exports it; JS.leads.API, say."`
+	JSDomain    string `split_words:"true" is:"domain" desc:"Domain of JetStream, if it is behind a leaf node."`
+	JSApiPrefix string `split_words:"true" is:"api prefix" desc:"Prefix of the subjects of the JetStream API, if another account exports it, such as JS.leads.API."`
 }
 
 // Poll is what only the commands read that speak to the listings API.
@@ -84,47 +84,47 @@ type Poll struct {
 	BaseURL           string        `split_words:"true" is:"address" desc:"Address of the API. https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
 	Agencies          List          `split_words:"true" is:"agency" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
 	APIKey            Secret        `split_words:"true" is:"key" desc:"Key of the API for all agencies."`
-	APIKeys           PerAgency     `split_words:"true" is:"key" desc:"Keys by agency: A100=key, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
-	CAFile            string        `split_words:"true" is:"file" desc:"File with certificate authorities of the API in PEM form, which count beside the system's."`
-	Baseline          string        `split_words:"true" default:"silent" choice:"silent,emit" desc:"What existed before the watch began: remembered silently, or announced with origin baseline."`
-	People            PerAgency     `split_words:"true" default:"full" choice:"full,contact,none" desc:"Which personal data events contain, for all or by agency, like A100=none,*=full: full is everything; contact leaves out the message and the record, which contains it; none leaves out the person, so that references, ids, times and score remain. A changed file is picked up within 30 s; events that are already in the log or in streams stay as they are."`
+	APIKeys           PerAgency     `split_words:"true" is:"key" desc:"Keys by agency: A100=key, separated by commas, or one per line in a file. A file is read again within 30 s: keys may change, agencies may be added and removed."`
+	CAFile            string        `split_words:"true" is:"file" desc:"File with certificate authorities of the API in PEM form, in addition to the system's."`
+	Baseline          string        `split_words:"true" default:"silent" choice:"silent,emit" desc:"Whether what existed before the watch began is remembered silently or announced with origin baseline."`
+	People            PerAgency     `split_words:"true" default:"full" choice:"full,contact,none" desc:"Which personal data events contain, for all or by agency, such as A100=none,*=full: full is everything; contact leaves out the message and the record that contains it; none leaves out the person, so that references, ids, times and score remain. A changed file is read within 30 s; existing events in the log and in streams stay as they are."`
 	RequestsPerSecond float64       `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
 	PollInterval      time.Duration `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Minimum interval between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
-	MaxStaleness      AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four rounds of polls at that rate."`
+	MaxStaleness      AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A value below DOORBELL_POLL_INTERVAL lowers that. auto is four rounds of polls at that rate."`
 	WalkInterval      time.Duration `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Target interval between two walks of an agency."`
 	RequestTimeout    time.Duration `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Timeout of one request."`
 	RetryMax          time.Duration `split_words:"true" default:"5m" min:"1ms" max:"24h" desc:"Longest pause between two attempts."`
 	HoldFor           time.Duration `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass disappearance is held."`
-	InsertionsFilter  string        `split_words:"true" is:"filter" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not announced."`
+	InsertionsFilter  string        `split_words:"true" is:"filter" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of the filter adds or removes is remembered and not announced."`
 	IgnoreFields      List          `split_words:"true" is:"pointer" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
-	RecordsPath       List          `split_words:"true" is:"pointer" desc:"Where a response holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
-	ContactIDFields   List          `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`
-	Timezone          string        `split_words:"true" is:"zone" default:"Europe/Zurich" desc:"Zone of the API's times that name none, and of reports."`
+	RecordsPath       List          `split_words:"true" is:"pointer" desc:"Where a response has its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Found automatically if not set."`
+	ContactIDFields   List          `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Found automatically if not set."`
+	Timezone          string        `split_words:"true" is:"zone" default:"Europe/Zurich" desc:"Time zone of the API's times that name none, and of reports."`
 }
 
 // Forward is what only those read that bring events to where people are: run and forward, neither
 // of which needs the API key for it. Every receiver that has an address is used.
 type Forward struct {
-	SlackURL       PerAgency `split_words:"true" is:"address" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one a line in the file form. A comma in an address is written %2C."`
-	SlackAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_SLACK_URL."`
-	SlackPeople    string    `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Slack shows: short is the first name and an initial, full has e-mail, phone, and buttons to write and call."`
-	TeamsURL       PerAgency `split_words:"true" is:"address" desc:"Address of a workflow in Microsoft Teams that begins when a webhook request is received: one for all, or by agency as DOORBELL_SLACK_URL."`
-	TeamsAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_TEAMS_URL."`
+	SlackURL       PerAgency `split_words:"true" is:"address" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one per line in a file. Write a comma in an address as %2C."`
+	SlackAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.*; without it, they go to DOORBELL_SLACK_URL."`
+	SlackPeople    string    `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Slack shows: short is the first name and an initial, full adds e-mail, phone, and buttons to write and call."`
+	TeamsURL       PerAgency `split_words:"true" is:"address" desc:"Address of a workflow in Microsoft Teams that starts when a webhook request is received: one for all, or by agency as DOORBELL_SLACK_URL."`
+	TeamsAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.*; without it, they go to DOORBELL_TEAMS_URL."`
 	TeamsPeople    string    `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Teams shows, as DOORBELL_SLACK_PEOPLE."`
 	EmailSMTP      string    `split_words:"true" is:"smtp" desc:"SMTP server: smtp://user@host:587, which must offer STARTTLS, or smtps://user@host:465."`
 	EmailPassword  Secret    `split_words:"true" desc:"Password of the user."`
-	EmailFrom      string    `split_words:"true" is:"sender" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
-	EmailTo        PerAgency `split_words:"true" is:"recipients" desc:"Recipients, with ; between them: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency a line in the file form."`
-	EmailAlertsTo  PerAgency `split_words:"true" is:"recipients" desc:"Other recipients for access.* and watch.*; where there are none, they go to the one for all of DOORBELL_EMAIL_TO. watch.baselined is not mailed."`
-	EmailReportTo  PerAgency `split_words:"true" is:"recipients" desc:"Recipients of the report of each week, on Monday at 7 in DOORBELL_TIMEZONE, as DOORBELL_EMAIL_TO: what became of the leads, without persons, with a table attached."`
+	EmailFrom      string    `split_words:"true" is:"sender" desc:"Sender, such as leads@agency.example or Leads <leads@agency.example>."`
+	EmailTo        PerAgency `split_words:"true" is:"recipients" desc:"Recipients, separated by ; : for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency per line in a file."`
+	EmailAlertsTo  PerAgency `split_words:"true" is:"recipients" desc:"Other recipients for access.* and watch.*; without them, they go to those of DOORBELL_EMAIL_TO for all. watch.baselined is not mailed."`
+	EmailReportTo  PerAgency `split_words:"true" is:"recipients" desc:"Recipients of the weekly report, on Monday at 7 in DOORBELL_TIMEZONE, written as DOORBELL_EMAIL_TO: what happened to the leads, without personal data, with a table attached."`
 	EmailOpenimmo  bool      `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
 	Language       PerAgency `split_words:"true" default:"en" choice:"en,de,fr,it" desc:"Language of contact requests and insertions in Slack, Teams and mail, for all or by agency. Alerts are in English."`
-	RoutesFile     string    `split_words:"true" desc:"File with the table of routes: CSV with the columns agency, reference, postal_code, offer_type, min_score, types and to. Of each kind of receiver the first line that fits an event wins; the addresses of these settings are its last lines. Read again within 30 s."`
-	AgencyNames    PerAgency `split_words:"true" desc:"What people call an agency, shown beside its id: A100=Muster Immobilien AG,B200=…, one a line in the file form."`
-	WebhookURL     PerAgency `split_words:"true" is:"address" desc:"Address that events are posted to, as Standard Webhooks and CloudEvents say: one for all, or by agency as DOORBELL_SLACK_URL."`
-	WebhookSecret  PerAgency `split_words:"true" is:"whsec" desc:"Secret that signs them, whsec_ and base64; two with a space between while one replaces the other. For all, or by agency."`
+	RoutesFile     string    `split_words:"true" desc:"File with the table of routes: CSV with the columns agency, reference, postal_code, offer_type, min_score, types and to. For each kind of receiver the first matching line wins; the addresses of these settings act as the last lines. Read again within 30 s."`
+	AgencyNames    PerAgency `split_words:"true" desc:"Name of an agency, shown beside its id: A100=Muster Immobilien AG,B200=…, one per line in a file."`
+	WebhookURL     PerAgency `split_words:"true" is:"address" desc:"Address that events are posted to, as Standard Webhooks and CloudEvents specify: one for all, or by agency as DOORBELL_SLACK_URL."`
+	WebhookSecret  PerAgency `split_words:"true" is:"whsec" desc:"Secret that signs them, whsec_ and base64; to rotate it, write two with a space between. For all, or by agency."`
 
-	WebhookTemplateFile PerAgency `split_words:"true" is:"file" desc:"File with a template: the JSON document that the webhook gets instead of an event, its headers and types. For all, or by agency: A100=/etc/doorbell/crm.json,*=/etc/doorbell/hook.json. Read at the start."`
+	WebhookTemplateFile PerAgency `split_words:"true" is:"file" desc:"File with a template: the JSON that the webhook gets instead of an event, its headers and types. For all, or by agency: A100=/etc/doorbell/crm.json,*=/etc/doorbell/hook.json. Read at the start."`
 }
 
 // FullPeople is the value of DOORBELL_SLACK_PEOPLE and DOORBELL_TEAMS_PEOPLE that shows the whole

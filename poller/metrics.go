@@ -28,16 +28,16 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "doorbell_requests_total",
-			Help: "Requests to the API by what came of them: the HTTP status, or what broke (dns, dial, refused, tls, timeout, read, canceled).",
+			Help: "Requests to the API by outcome: the HTTP status, or the failure (dns, dial, refused, tls, timeout, read, canceled).",
 		}, []string{"operation", "outcome"}),
 		Durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "doorbell_request_duration_seconds",
-			Help:    "How long a request to the API took, from sending it to the end of the answer.",
+			Help:    "Duration of a request to the API, from sending it to the end of the response.",
 			Buckets: []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"operation"}),
 		Latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "doorbell_lead_latency_seconds",
-			Help: "How long a contact request waited, from its createdAt (or, unknown, the poll before) to the answer that showed it; " +
+			Help: "How long a contact request waited, from its createdAt (if unknown, the previous poll) to the response that showed it; " +
 				"its event follows at once.",
 			Buckets: []float64{5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400},
 		}, []string{"agency"}),

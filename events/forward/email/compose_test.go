@@ -126,7 +126,7 @@ func TestALetterArrivesWithItsFile(t *testing.T) {
 		s.says = map[string]string{"RCPT": "550 5.1.1 <office@agency.example> unknown"}
 		err := o.SendLetter(t.Context(), l)
 		tellsNothing(t, err)
-		if outcome(err) == taken {
+		if meaning(err) == taken {
 			t.Error("a refused recipient counts as taken")
 		}
 	})

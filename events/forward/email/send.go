@@ -44,18 +44,15 @@ func (o *Receiver) send(ctx context.Context, m draft, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendLimit)
 	defer cancel()
-	if f := o.deliver(ctx, mail); f != nil {
-		return outcomeOf(ctx, f)
-	}
-	return nil
+	return o.deliver(ctx, mail)
 }
 
 // deliver has go-mail's client send a mail. The connection is ours: the client closes none that it
 // could not log in on, and none when ctx ends.
-func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
+func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) error {
 	raw, err := o.Dial(ctx, "tcp", net.JoinHostPort(o.server.host, o.server.port))
 	if err != nil {
-		return failed(stepConnect, err)
+		return outcome(ctx, stepConnect, err)
 	}
 	defer raw.Close()
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
@@ -67,7 +64,7 @@ func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
 	if o.server.implicit {
 		conn, policy = tls.Client(watched, o.tls()), gomail.NoTLS
 		if err := conn.(*tls.Conn).HandshakeContext(ctx); err != nil {
-			return failed(stepTLS, err)
+			return outcome(ctx, stepTLS, err)
 		}
 	}
 	l := &login{server: o.server}
@@ -81,19 +78,22 @@ func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) *failure {
 	}
 	client, err := gomail.NewClient(o.server.host, options...)
 	if err != nil {
-		return failed(stepConnect, err)
+		return outcome(ctx, stepConnect, err)
 	}
 	session, err := client.DialToSMTPClientWithContext(ctx)
 	if err != nil {
-		return l.failed(errors.Join(err, watched.err))
+		return l.outcome(ctx, errors.Join(err, watched.err))
 	}
-	var f *failure
-	if err := client.SendWithSMTPClient(session, mail); err != nil && !mail.IsDelivered() {
-		f = failed(stepSession, errors.Join(err, watched.err))
+	err = client.SendWithSMTPClient(session, mail)
+	switch {
+	case mail.IsDelivered(): // whatever failed behind it
+		err = nil
+	case err != nil:
+		err = outcome(ctx, stepSession, errors.Join(err, watched.err))
 	}
 	_ = raw.SetDeadline(time.Now().Add(5 * time.Second)) // the mail is taken or not by now
 	_ = session.Quit()
-	return f
+	return err
 }
 
 // tls verifies the identity of the server, but not on the loopback: plaintext is allowed there, and
@@ -132,19 +132,17 @@ func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {
 	return l.Auth.Start(s)
 }
 
-// failed is the failure of a session that could not be opened.
-func (l *login) failed(err error) *failure {
+// outcome is what the error of a session that could not be opened means.
+func (l *login) outcome(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errNoWay):
-		return &failure{step: stepAuth, words: errNoWay.Error(), setup: true}
+		return wrongSetup(stepAuth, errNoWay.Error())
 	case l.begun:
-		return failed(stepAuth, err)
+		return outcome(ctx, stepAuth, err)
+	case strings.Contains(err.Error(), "does not support STARTTLS"): // go-mail's words, for which it has no type
+		return wrongSetup(stepTLS, "the server offers no STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
 	}
-	f := failed(stepSession, err)
-	if f.code == 0 && strings.Contains(err.Error(), "does not support STARTTLS") { // go-mail's words, for which it has no type
-		return &failure{step: stepTLS, words: "the server offers no STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT", setup: true}
-	}
-	return f
+	return outcome(ctx, stepSession, err)
 }
 
 // helloName is the name for EHLO: our full name, otherwise our address, as RFC 5321 requires.

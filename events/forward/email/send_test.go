@@ -59,7 +59,7 @@ func TestEveryAnswerHasItsMeaning(t *testing.T) {
 				defer cancel()
 				begun := time.Now()
 				err := s.receiver(t, nil).Send(ctx, delivery(t))
-				if got := outcome(err); got != want || err != nil && !strings.Contains(err.Error(), row.words) {
+				if got := meaning(err); got != want || err != nil && !strings.Contains(err.Error(), row.words) {
 					t.Errorf("%q at %q: %s, want %s (%v)", row.says, step, got, want, err)
 				}
 				if took := time.Since(begun); took > 36*time.Second {
@@ -80,7 +80,7 @@ func TestACancelEndsASend(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		begun := time.Now()
 		err := (&script{says: map[string]string{"RCPT": silence}}).receiver(t, nil).Send(ctx, delivery(t))
-		if took := time.Since(begun); outcome(err) != later || !strings.Contains(err.Error(), "stopped") || took > 2*time.Second {
+		if took := time.Since(begun); meaning(err) != later || !strings.Contains(err.Error(), "stopped") || took > 2*time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
 	})
@@ -137,7 +137,7 @@ func TestMailAndPasswordTravelUnderTLS(t *testing.T) {
 					o.RootCAs = x509.NewCertPool()
 				}
 			}).Send(t.Context(), delivery(t))
-			if outcome(err) != row.want || err != nil && !strings.Contains(err.Error(), row.words) || (len(s.mails) == 1) != (err == nil) {
+			if meaning(err) != row.want || err != nil && !strings.Contains(err.Error(), row.words) || (len(s.mails) == 1) != (err == nil) {
 				t.Fatalf("%v, %d mails", err, len(s.mails))
 			}
 			tellsNothing(t, err)

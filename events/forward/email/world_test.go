@@ -84,8 +84,8 @@ const (
 	tooLarge   = "never, for certain"
 )
 
-// outcome names what Send returned.
-func outcome(err error) string {
+// meaning names what Send returned.
+func meaning(err error) string {
 	var l *forward.Retry
 	var n *forward.Refused
 	switch {

@@ -2,14 +2,11 @@ package relay
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
-	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -94,56 +91,4 @@ func TestAClusterThatHasForgottenIDsGoesOn(t *testing.T) {
 		eventually(t, "offered again", func() bool { return b.relay().RunOnce(t.Context()) == nil })
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)
-}
-
-func TestTailGoesOnWhereTheServerOfItsConsumerDies(t *testing.T) {
-	t.Parallel()
-	c := natsdtest.Start(t)
-	b := clusterBell(t, c)
-	defer b.start(b.relay())()
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	got := make(chan string)
-	go func() {
-		for e, err := range Tail(t.Context(), stream.Conn{Conn: b.nc}, TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true}) {
-			got <- fmt.Sprint(e.AgencyID, "/", e.Sequence, " ", err)
-		}
-	}()
-	want := func(next string) {
-		select {
-		case text := <-got:
-			if text != next {
-				t.Fatal(text)
-			}
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("%s never came", next)
-		}
-	}
-	want("A100/1 <nil>") // it has its consumer
-	c.Stop(b.consumerElsewhere(c))
-	b.log.ring(t, "A100", 1)
-	eventually(t, "published", func() bool { return b.published("A100") })
-	want("A100/2 <nil>")
-}
-
-// consumerElsewhere waits for the only consumer, and returns the server that has it. Where that is the server of the
-// connection, whose end the client would notice by itself, it deletes the consumer: another is made in its place.
-func (b *bell) consumerElsewhere(c *natsdtest.Cluster) (at int) {
-	b.t.Helper()
-	eventually(b.t, "a consumer elsewhere", func() bool {
-		for info := range b.stream().ListConsumers(b.t.Context()).Info() {
-			if at = c.ConsumerLeader("LISTINGS", info.Name); at < 0 {
-				continue
-			}
-			if strings.Split(c.URL(), ",")[at] != b.nc.ConnectedUrl() {
-				return true
-			}
-			err := b.stream().DeleteConsumer(b.t.Context(), info.Name)
-			if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-				b.t.Fatal(err)
-			}
-		}
-		return false
-	})
-	return at
 }

@@ -2,7 +2,6 @@ package natsdtest
 
 import (
 	"net"
-	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -92,14 +91,6 @@ func (c *Cluster) URL() string { return c.url }
 func (c *Cluster) Leader(stream string) int {
 	c.t.Helper()
 	return c.find(stream, func(s *server.Server) bool { return s.JetStreamIsStreamLeader("$G", stream) })
-}
-
-// ConsumerLeader is the server that leads a consumer now, or -1: a consumer that was deleted may
-// still be listed.
-func (c *Cluster) ConsumerLeader(stream, consumer string) int {
-	return slices.IndexFunc(c.servers[:], func(s *server.Server) bool {
-		return s != nil && s.JetStreamIsConsumerLeader("$G", stream, consumer)
-	})
 }
 
 // find waits for a server of which something is true. It polls: servers give no signal.

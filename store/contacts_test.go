@@ -72,19 +72,6 @@ func TestContactRequestsOfAllKindsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestAFormBeyondTheBoundIsRememberedToo(t *testing.T) {
-	s := open(t, t.TempDir())
-	var want []store.ContactRequest
-	for n := range 1500 {
-		c := store.ContactRequest{ID: fmt.Sprint("c", n), Rules: uint32(n), Fields: []store.Field{{Name: "email"}}}
-		want = append(want, c)
-	}
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#1##", want...) })
-	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
-		t.Errorf("%d came back of %d, or other ones", len(got), len(want))
-	}
-}
-
 // Times of events have milliseconds: what is remembered is compared with them.
 func TestTimesAreRememberedInMilliseconds(t *testing.T) {
 	s := open(t, t.TempDir())
@@ -94,7 +81,7 @@ func TestTimesAreRememberedInMilliseconds(t *testing.T) {
 		return errors.Join(tx.PutInsertion("A100", store.Insertion{Reference: "a#1##", LastPoll: at}),
 			tx.PutContactRequests("A100", "a#1##", store.ContactRequest{ID: "1", CreatedAt: at}))
 	})
-	if err := s.View(func(tx *store.Tx) error {
+	must(t, s.View(func(tx *store.Tx) error {
 		if i, _ := tx.Insertion("A100", "a#1##"); i.LastPoll != want {
 			t.Errorf("the insertion has %v", i.LastPoll)
 		}
@@ -102,7 +89,5 @@ func TestTimesAreRememberedInMilliseconds(t *testing.T) {
 			t.Errorf("the contact request has %v", c[0].CreatedAt)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

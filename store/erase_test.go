@@ -92,16 +92,14 @@ func knows(t testing.TB, s *store.Store) {
 
 func row(t testing.TB, s *store.Store, r store.Request) (row store.ContactRequest) {
 	t.Helper()
-	if err := s.View(func(tx *store.Tx) error {
+	must(t, s.View(func(tx *store.Tx) error {
 		for _, c := range tx.ContactRequests("A100", r.Reference) {
 			if c.ID == r.ID {
 				row = c
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return row
 }
 
@@ -273,22 +271,18 @@ func TestAllThatBearAnIdAreErased(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	again := store.ContactRequest{ID: store.AgainID("7", store.Short{1}), Fingerprint: store.Short{1}, Fields: []store.Field{{Name: "email"}}}
-	if err := s.Update(func(tx *store.Tx) error {
+	must(t, s.Update(func(tx *store.Tx) error {
 		return tx.PutContactRequests("A100", "a#1##", store.ContactRequest{ID: "7", Fields: again.Fields}, again)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if _, err := s.Erase("A100", []store.Request{{Reference: "a#1##", ID: "7"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.View(func(tx *store.Tx) error {
+	must(t, s.View(func(tx *store.Tx) error {
 		for _, c := range tx.ContactRequests("A100", "a#1##") {
 			if !c.Redacted || len(c.Fields) > 0 || c.Given() != "7" {
 				t.Errorf("%+v", c)
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -34,12 +34,10 @@ func TestWhoWaitsForAStoreThatIsReplacedOpensTheOneThatIsThere(t *testing.T) {
 	old, opened := replaced(t, store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 10 * time.Second})
 	old.Close()
 	must(t, <-opened)
-	if err := open(t, dir).View(func(tx *store.Tx) error {
+	must(t, open(t, dir).View(func(tx *store.Tx) error {
 		if r := tx.Record("A100", "after"); string(r) != `"kept"` {
 			t.Errorf("what was written is lost: %q", r)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -195,8 +195,8 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 		"empty":                    {nil, store.ErrDamaged, "it is empty"},
 		"a few bytes":              {whole[:100], store.ErrDamaged, "invalid database"},
 		"cut in the first page":    {whole[:5000], store.ErrDamaged, "file size too small"},
-		"cut in the middle":        {whole[:used(t, whole)/2], store.ErrDamaged, "it is cut off"},
-		"without its last page":    {whole[:used(t, whole)-4096], store.ErrDamaged, "it is cut off"},
+		"cut in the middle":        {whole[:int(pagesOf(whole))*4096/2], store.ErrDamaged, "it is cut off"},
+		"without its last page":    {whole[:int(pagesOf(whole))*4096-4096], store.ErrDamaged, "it is cut off"},
 		"not a database":           {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
 		"without heads":            {zeroed, store.ErrDamaged, "invalid database"},
 		"of a newer program":       {read(newer), store.ErrNewer, "schema 99"},
@@ -231,18 +231,7 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// used is how many bytes of a file its newer head counts.
-func used(t *testing.T, file []byte) int {
-	t.Helper()
-	a, b := binary.NativeEndian.Uint64(file[16+48:]), binary.NativeEndian.Uint64(file[4096+16+48:])
-	at := 0
-	if b > a {
-		at = 4096
-	}
-	return int(binary.NativeEndian.Uint64(file[at+16+40:])) * 4096
-}
-
-// lead lets every branch page of a file lead to a page that is not there.
+// astray lets every branch page of a file lead to a page that is not there.
 func astray(t *testing.T, whole []byte, to uint64) []byte {
 	t.Helper()
 	file, found := bytes.Clone(whole), false

@@ -43,7 +43,8 @@ func checkMessage(body []byte) error {
 		switch kind, _ := o["type"].(string); kind {
 		case "header", "section", "context":
 			blocks++
-			if header, is := o["text"].(map[string]any); kind == "header" && (!is || header["type"] != "plain_text" || units(header["text"]) > 150) {
+			header, _ := o["text"].(map[string]any)
+			if kind == "header" && (header["type"] != "plain_text" || units(header["text"]) > 150) {
 				return errors.New("a header that is too long, or markup")
 			}
 		case "plain_text": // which Slack shows as it is

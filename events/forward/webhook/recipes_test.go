@@ -175,7 +175,8 @@ func (s service) status(t *testing.T, q *http.Request, body string, limited bool
 	c := jsonschema.NewCompiler()
 	must(t, c.AddResource("body", schema))
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
-	if err != nil || !strings.HasPrefix(q.Header.Get("Content-Type"), "application/json") || c.MustCompile("body").Validate(document) != nil {
+	isJSON := err == nil && strings.HasPrefix(q.Header.Get("Content-Type"), "application/json")
+	if !isJSON || c.MustCompile("body").Validate(document) != nil {
 		return http.StatusBadRequest
 	}
 	if strings.Contains(body, "known-zq7@") {
@@ -223,8 +224,10 @@ func TestRecipesAreTakenByTheServicesThatTheyAreFor(t *testing.T) {
 			}
 			w := open(t, webhook.Options{URL: server.URL + s.path, Template: made})
 			full := events.Contact{
-				Salutation: "Frau", FirstName: "Zoë", LastName: "Beispiel-zq7", Email: person, Phone: "+41790000123", PhoneRaw: "079 000 01 23", Language: "de",
-				Company: "Muster AG", Address: &events.Address{Street: "Seefeldstrasse 1", PostalCode: "8008", Locality: "Zürich"}, Message: "Guten Tag\nIch möchte die \"Wohnung\" sehen.",
+				Salutation: "Frau", FirstName: "Zoë", LastName: "Beispiel-zq7", Company: "Muster AG", Language: "de",
+				Email: person, Phone: "+41790000123", PhoneRaw: "079 000 01 23",
+				Address: &events.Address{Street: "Seefeldstrasse 1", PostalCode: "8008", Locality: "Zürich"},
+				Message: "Guten Tag\nIch möchte die \"Wohnung\" sehen.",
 			}
 			takes := func(c events.Contact, title string, wanted ...string) {
 				t.Helper()
@@ -237,30 +240,41 @@ func TestRecipesAreTakenByTheServicesThatTheyAreFor(t *testing.T) {
 					}
 				}
 			}
-			takes(full, "Loft am See", "Zoë", map[bool]string{true: "Loft am See", false: "Beispiel-zq7"}[name == "ntfy"], person, full.Message)
+			wanted := []string{"Zoë", "Beispiel-zq7", person, full.Message}
+			if name == "ntfy" {
+				wanted[1] = "Loft am See"
+			}
+			takes(full, "Loft am See", wanted...)
 			takes(events.Contact{FullName: "Nora Beispiel-zq7"}, "")
 			takes(events.Contact{Email: person}, "")
 			takes(events.Contact{PhoneRaw: "079 000 01 23", Message: "?"}, "")
 			for _, evil := range hostile {
-				takes(events.Contact{FirstName: evil, LastName: evil, Company: evil, Email: person, PhoneRaw: evil, Message: evil, Address: &events.Address{Street: evil}}, evil)
+				takes(events.Contact{
+					FirstName: evil, LastName: evil, Company: evil, Email: person, PhoneRaw: evil, Message: evil,
+					Address: &events.Address{Street: evil},
+				}, evil)
 			}
 			if name == "hubspot" {
 				takes(events.Contact{Email: "known-zq7@example.org"}, "")
 				var refused *forward.Refused
-				if err := w.Send(t.Context(), one(leadOf(t, events.Contact{Email: "@@"}, ""))); !errors.As(err, &refused) || refused.Certain {
+				err := w.Send(t.Context(), one(leadOf(t, events.Contact{Email: "@@"}, "")))
+				if !errors.As(err, &refused) || refused.Certain {
 					t.Errorf("an address that is none: %v", err)
 				}
 			}
 			limited = true
 			var retry *forward.Retry
-			if err := w.Send(t.Context(), one(leadOf(t, full, ""))); !errors.As(err, &retry) || !retry.Receiver || retry.After != s.wait {
+			err := w.Send(t.Context(), one(leadOf(t, full, "")))
+			if !errors.As(err, &retry) || !retry.Receiver || retry.After != s.wait {
 				t.Errorf("a limit: %#v, want %s", err, s.wait)
 			}
-			denied := open(t, webhook.Options{URL: server.URL + "/other", Template: made})
+			denied := webhook.Options{URL: server.URL + "/other", Template: made}
 			if s.knows != nil {
-				denied = open(t, webhook.Options{URL: server.URL + s.path, Template: parsed(t, recipe(t, name, s.credential, "b3RoZXI6"))})
+				other := parsed(t, recipe(t, name, s.credential, "b3RoZXI6"))
+				denied = webhook.Options{URL: server.URL + s.path, Template: other}
 			}
-			if err := denied.Send(t.Context(), one(leadOf(t, full, ""))); !errors.As(err, &retry) || !retry.Receiver || strings.Contains(err.Error(), "sentinel") {
+			err = open(t, denied).Send(t.Context(), one(leadOf(t, full, "")))
+			if !errors.As(err, &retry) || !retry.Receiver || strings.Contains(err.Error(), "sentinel") {
 				t.Errorf("a wrong credential: %v", err)
 			}
 		})

@@ -83,23 +83,16 @@ func flipAll(what string) error {
 		return err
 	}
 	dir = filepath.Join(dir, strconv.Itoa(os.Getpid()))
-	files, holds, err := aFurnishedStore(dir)
+	file, holds, err := aFurnishedStore(dir)
 	if err != nil {
 		return err
 	}
 	for n := from; n < to; n++ {
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
-		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-				return err
-			}
+		if err := os.WriteFile(filepath.Join(dir, "doorbell.db"), file, 0o600); err != nil {
+			return err
 		}
-		if mode == "start" {
-			err = flippedBefore(n, dir, holds, random)
-		} else {
-			err = flippedWhile(n, dir, holds[:1], random)
-		}
-		switch {
+		switch err := flipped(n, mode, dir, holds, random); {
 		case err == nil:
 			fmt.Println(n, "harmless")
 		case errors.Is(err, store.ErrDamaged) && !errors.Is(err, errWrong):
@@ -112,30 +105,26 @@ func flipAll(what string) error {
 	return nil
 }
 
-// flippedBefore opens a store of which a byte has changed. Where it was in the head of what was committed last, the store holds what
-// it held before.
-func flippedBefore(n int, dir string, holds []map[string]string, random *rand.Rand) error {
-	if err := flip(filepath.Join(dir, "doorbell.db"), random); err != nil {
-		return err
+// flipped opens a store of which a byte has changed, or changes one of a store that is open. Where it
+// was in the head of what was committed last, the store holds at its start what it held before.
+func flipped(n int, mode, dir string, holds []map[string]string, random *rand.Rand) error {
+	path := filepath.Join(dir, "doorbell.db")
+	if mode == "start" {
+		if err := flip(path, random); err != nil {
+			return err
+		}
 	}
 	fmt.Println(n, "reading")
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
 	if err != nil {
 		return err
 	}
-	return errors.Join(stillThere(s, holds), s.Close())
-}
-
-// flippedWhile changes a byte of a store that is open.
-func flippedWhile(n int, dir string, holds []map[string]string, random *rand.Rand) error {
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		return err
-	}
-	fmt.Println(n, "reading")
-	defer time.AfterFunc(time.Minute, func() { panic("it does not come to an end") }).Stop()
-	if err := flip(s.Path(), random); err != nil {
-		return err
+	if mode == "open" {
+		defer time.AfterFunc(time.Minute, func() { panic("it does not come to an end") }).Stop()
+		holds = holds[:1]
+		if err := flip(path, random); err != nil {
+			return err
+		}
 	}
 	return errors.Join(stillThere(s, holds), s.Close())
 }
@@ -173,9 +162,9 @@ func flip(path string, random *rand.Rand) error {
 	return err
 }
 
-// aFurnishedStore is the files of a closed store with something of everything, and what it holds now and held one commit before.
+// aFurnishedStore is the file of a closed store with something of everything, and what it holds now and held one commit before.
 // Some pages are free.
-func aFurnishedStore(dir string) (files map[string][]byte, holds []map[string]string, err error) {
+func aFurnishedStore(dir string) (file []byte, holds []map[string]string, err error) {
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
 	if err != nil {
 		return nil, nil, err
@@ -196,12 +185,11 @@ func aFurnishedStore(dir string) (files map[string][]byte, holds []map[string]st
 	if err := s.Close(); err != nil {
 		return nil, nil, err
 	}
-	files = map[string][]byte{}
-	if files["doorbell.db"], err = os.ReadFile(filepath.Join(dir, "doorbell.db")); err != nil {
+	file, err = os.ReadFile(filepath.Join(dir, "doorbell.db"))
+	if err != nil {
 		return nil, nil, err
 	}
-	files["doorbell.db"] = files["doorbell.db"][:pagesOf(files["doorbell.db"])*4096]
-	return files, holds, nil
+	return file[:pagesOf(file)*4096], holds, nil
 }
 
 // pagesOf is how many pages the newer head of a file counts.

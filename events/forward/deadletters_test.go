@@ -134,7 +134,7 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 // TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
 // it may make consumers and publish letters, but no streams, and erase nothing.
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Protected: []string{"listings.v1.>"}})
 	must(t, err)
 	defer s.Shutdown()
 	w := worldOn(t, s)

@@ -171,7 +171,7 @@ type world struct {
 
 func newWorld(t *testing.T, routes ...Route) *world {
 	t.Helper()
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", ProtectedSubjects: "listings.v1.>"})
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", Protected: []string{"listings.v1.>"}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	w := worldOn(t, s)

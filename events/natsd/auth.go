@@ -76,12 +76,8 @@ func guestLimits(o Options) *server.Permissions {
 		"$JS.API.META.>", "$JS.API.SERVER.>", "$JS.API.ACCOUNT.>",
 		relayInbox + ".>",
 	}
-	if o.ProtectedSubjects != "" {
-		denied = append(denied, o.ProtectedSubjects)
-	}
-	denied = append(denied, o.OwnSubjects...)
 	return &server.Permissions{
-		Publish:   &server.SubjectPermission{Deny: denied},
+		Publish:   &server.SubjectPermission{Deny: append(denied, o.Protected...)},
 		Subscribe: &server.SubjectPermission{Deny: []string{relayInbox + ".>"}},
 	}
 }

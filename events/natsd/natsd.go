@@ -61,18 +61,17 @@ const relayInbox = "_RELAY"
 
 // Options configure Start. Only StoreDir is required.
 type Options struct {
-	StoreDir          string        // JetStream's own folder, see Start
-	Listen            string        // host:port, port 0 for a free one; "off" or empty: in process only
-	Stream            string        // the stream that its publisher refills; empty: the folder is never renamed
-	MaxStore          int64         // bytes that all streams together may take; default 8 GiB
-	ProtectedSubjects string        // where guests may not publish, e.g. "listings.v1.>"; empty: nowhere
-	OwnSubjects       []string      // more of them, e.g. "listings.heartbeat.>"
-	GuestUser         string        // with GuestPassword: what guests have to show
-	GuestPassword     string        //
-	GuestToken        string        // or this; all empty: nothing
-	Logger            *slog.Logger  // default: nothing is logged
-	StartTimeout      time.Duration // default 30 s, and 1 s more for each 32 MB in the folder
-	CheckEvery        time.Duration // how often Run checks the server's health; default 15 s
+	StoreDir      string        // JetStream's own folder, see Start
+	Listen        string        // host:port, port 0 for a free one; "off" or empty: in process only
+	Stream        string        // the stream that its publisher refills; empty: the folder is never renamed
+	MaxStore      int64         // bytes that all streams together may take; default 8 GiB
+	Protected     []string      // subjects on which guests may not publish, e.g. "listings.v1.>"
+	GuestUser     string        // with GuestPassword: what guests have to show
+	GuestPassword string        //
+	GuestToken    string        // or this; all empty: nothing
+	Logger        *slog.Logger  // default: nothing is logged
+	StartTimeout  time.Duration // default 30 s, and 1 s more for each 32 MB in the folder
+	CheckEvery    time.Duration // how often Run checks the server's health; default 15 s
 }
 
 func (o Options) withDefaults() Options {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 func start(t *testing.T, change ...func(*Options)) *Server {
 	t.Helper()
-	o := Options{StoreDir: t.TempDir(), Stream: "LISTINGS", Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"}
+	o := Options{StoreDir: t.TempDir(), Stream: "LISTINGS", Listen: "127.0.0.1:0", Protected: []string{"listings.v1.>"}}
 	for _, c := range change {
 		c(&o)
 	}

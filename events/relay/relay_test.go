@@ -63,7 +63,7 @@ type bell struct {
 
 func newBell(t testing.TB, change ...func(*natsd.Options)) *bell {
 	t.Helper()
-	o := natsd.Options{StoreDir: t.TempDir(), Listen: "off", ProtectedSubjects: "listings.v1.>"}
+	o := natsd.Options{StoreDir: t.TempDir(), Listen: "off", Protected: []string{"listings.v1.>"}}
 	for _, c := range change {
 		c(&o)
 	}

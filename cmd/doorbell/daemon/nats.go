@@ -49,7 +49,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	}
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: o.path(StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
-		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
+		Protected: []string{events.StreamSubjects(o.SubjectPrefix), o.SubjectPrefix + ".heartbeat.>"},
 		Stream:    o.Stream(),
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,

@@ -146,7 +146,8 @@ func (s *Set) take(text string) error {
 		for _, a := range l.To {
 			if a.Kind == "webhook" {
 				if other, known := webhooks[a.Value]; known && other != a {
-					return l.unusable(a, "an address gets two secrets or two templates; write another address for one of them (a query is enough)")
+					return l.unusable(a, "an address gets two secrets or two templates; "+
+						"write another address for one of them (a query is enough)")
 				}
 				webhooks[a.Value] = a
 			}
@@ -379,21 +380,13 @@ func zurich() *time.Location {
 // Outcome puts a receiver's error into words. Only *forward.Retry and *forward.Refused are quoted:
 // any other error may contain an address.
 func Outcome(err error) (word, reason string) {
-	var (
-		later *forward.Retry
-		never *forward.Refused
-	)
+	var later *forward.Retry
+	var never *forward.Refused
 	switch {
 	case errors.As(err, &never):
 		return "refused", never.Reason
-	case errors.As(err, &later) && later.After > 0:
-		return "later", later.Reason + "; not again before " + later.After.Round(time.Second).String()
 	case errors.As(err, &later):
 		return "later", later.Reason
-	case errors.Is(err, context.Canceled):
-		return "later", "stopped"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "later", "no answer in time"
 	}
 	return "later", "the receiver failed"
 }

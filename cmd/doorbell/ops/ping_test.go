@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,52 +13,52 @@ import (
 	"time"
 )
 
+// called counts calls in place of a network.
+type called struct{ calls atomic.Int64 }
+
+func (c *called) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.calls.Add(1)
+	code := http.StatusNotFound
+	if r.URL.String() == "http://127.0.0.1:1/sentinel" && r.Method == http.MethodGet {
+		code = http.StatusOK
+	}
+	return &http.Response{StatusCode: code, Body: http.NoBody}, nil
+}
+
 func TestAPingIsSentEachMinuteAsLongAsAllIsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int64
-		var ill atomic.Pointer[error]
-		l, log := newPipes(), &logged{}
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if calls.Add(1); r.URL.Path != "/sentinel" || r.Method != http.MethodGet {
-				t.Errorf("%s %s was called", r.Method, r.URL)
-			}
-		})}
-		go server.Serve(l)
-		defer server.Close()
-		via := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			l.calls <- theirs
-			return ours, nil
-		}}
-		p := Ping{URL: "http://127.0.0.1:1/sentinel", Via: via, Log: slog.New(slog.NewTextHandler(log, nil)), Well: func() error {
-			if err := ill.Load(); err != nil {
-				return *err
-			}
-			return nil
-		}}
+		var ill atomic.Bool
+		var via called
+		var log logged
+		p := Ping{
+			URL: "http://127.0.0.1:1/sentinel", Via: &via, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Well: func() error {
+				if ill.Load() {
+					return errors.New("A100 is halted")
+				}
+				return nil
+			},
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
-		time.Sleep(10*time.Minute + time.Second)
-		if n := calls.Load(); n != 10 {
-			t.Errorf("%d calls in ten minutes", n)
-		}
-		why := errors.New("A100 is halted")
-		ill.Store(&why)
-		time.Sleep(time.Hour)
-		if n := calls.Load(); n != 10 {
-			t.Errorf("%d calls while not all was well", n-10)
-		}
-		ill.Store(nil)
-		time.Sleep(5 * time.Minute)
-		if n := calls.Load(); n != 15 {
-			t.Errorf("%d calls after that", n-10)
+		for _, tt := range []struct {
+			ill         bool
+			minutes, of int64
+		}{{false, 10, 10}, {true, 60, 10}, {false, 5, 15}} {
+			ill.Store(tt.ill)
+			time.Sleep(time.Duration(tt.minutes)*time.Minute + time.Second)
+			if n := via.calls.Load(); n != tt.of {
+				t.Errorf("%d calls, want %d", n, tt.of)
+			}
 		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if text := log.String(); !strings.Contains(text, "not all is well: A100 is halted") || strings.Contains(text, "sentinel") {
+		text := log.String()
+		if !strings.Contains(text, "not all is well: A100 is halted") || strings.Contains(text, "sentinel") ||
+			strings.Contains(text, "404") {
 			t.Errorf("the log says\n%s", text)
 		}
 	})
@@ -85,7 +84,8 @@ func TestAPingThatFailsSaysWhyAndNotWhere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, want := range map[string]string{
-		answers.URL + "/sentinel/moved": "it answers 302", answers.URL + "/sentinel/lost": "it answers 302", answers.URL + "/sentinel": "it answers 404", gone.URL + "/sentinel": "connection refused",
+		answers.URL + "/sentinel/moved": "it answers 302", answers.URL + "/sentinel/lost": "it answers 302",
+		answers.URL + "/sentinel": "it answers 404", gone.URL + "/sentinel": "connection refused",
 		"http://127.0.0.1:1/%zzsentinel": "cannot be called",
 	} {
 		p := Ping{URL: url, Well: func() error { return nil }}

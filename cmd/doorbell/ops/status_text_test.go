@@ -128,15 +128,6 @@ func TestALineThatIsTooWideIsBrokenBetweenWords(t *testing.T) {
 	}
 }
 
-func TestARowIsOneLineWhateverACellHolds(t *testing.T) {
-	rows := table{}
-	rows.add(Bold, "HOST", "UP")
-	rows.add(Red, "a\nb\tc\fd", "5m")
-	if got := rows.lines(TextOptions{}); len(got) != 3 || got[2] != "a\uFFFDb\uFFFDc\uFFFDd  5m" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestASharedStatusIsReadOnceASecondAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := 0

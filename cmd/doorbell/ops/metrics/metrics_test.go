@@ -114,12 +114,6 @@ func TestFiguresAreThoseOfTheStatus(t *testing.T) {
 	}
 }
 
-func TestADaemonAtItsBeginningTellsWithoutErrors(t *testing.T) {
-	if text := scrape(t, ops.Status{}); !strings.Contains(text, "doorbell_build_info") || strings.Contains(text, "timestamp_seconds{") {
-		t.Error(text)
-	}
-}
-
 func TestMetricsAreAsTheLinterWantsThemAndHoldNoPersonKeyOrInsertion(t *testing.T) {
 	text := scrape(t, busy())
 	if strings.Contains(text, "zq7") || strings.Contains(text, "sentinel0key") {
@@ -134,9 +128,14 @@ func TestMetricsAreAsTheLinterWantsThemAndHoldNoPersonKeyOrInsertion(t *testing.
 	}
 }
 
-func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
+func TestADaemonAtItsBeginningHasFiguresAndOneThatFailsAnswersWithAnError(t *testing.T) {
+	text := scrape(t, ops.Status{})
+	if !strings.Contains(text, "doorbell_build_info") || strings.Contains(text, "timestamp_seconds{") {
+		t.Error(text)
+	}
 	w := httptest.NewRecorder()
-	Handler(func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	broken := func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }
+	Handler(broken).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("it answers %d", w.Code)
 	}

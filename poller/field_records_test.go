@@ -63,9 +63,7 @@ func TestADefectIsThatOfItsRecordAlone(t *testing.T) {
 		live := p.addMany(aFlat, 9, 0)
 		slices.Reverse(live) // as they are shown
 		p.change(func() { live[5].with = object{"createdAt": "yesterday"} })
-		w.pass(10 * time.Minute)
-		w.restart()
-		w.pass(10 * time.Minute)
+		w.passTwice(10 * time.Minute)
 		p.mustAnnounce(live...)
 		got := map[string]string{}
 		for _, e := range p.log() {

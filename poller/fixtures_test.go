@@ -34,7 +34,7 @@ func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 func serveFixtures(w *world) *answering {
 	a := &answering{honest: w.options.API.Transport}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.fixture.Load().ServeHTTP(w, r) })
-	fixed := &http.Transport{DialContext: serve(w.t, handler).dial, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
+	fixed := &http.Transport{DialContext: listingstest.Serve(w.t, handler).Dial, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
 	w.t.Cleanup(fixed.CloseIdleConnections)
 	a.fixed, w.options.API.Transport = fixed, a
 	return a

@@ -537,16 +537,7 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 const slack = 30 * time.Minute
 
 func goneAround(i sandbox.InsertionTruth, at time.Time) bool {
-	for n, v := range i.Visible {
-		next := time.Time{}
-		if n+1 < len(i.Visible) {
-			next = i.Visible[n+1].From
-		}
-		if !v.Until.IsZero() && !v.Until.After(at) && (next.IsZero() || next.After(at.Add(-slack))) {
-			return true
-		}
-	}
-	return false
+	return i.AbsentBetween(at.Add(-slack), at)
 }
 
 func visibleAround(i sandbox.InsertionTruth, at time.Time) bool {

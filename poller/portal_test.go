@@ -17,6 +17,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 )
 
@@ -87,7 +88,7 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 func servePortal(w *world, flats []string) *portal {
 	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
 	transport := listings.NewTransport(0, nil)
-	transport.DialContext = serve(w.t, p).dial
+	transport.DialContext = listingstest.Serve(w.t, p).Dial
 	w.t.Cleanup(transport.CloseIdleConnections)
 	w.options.API.Transport = transport
 	return p
@@ -354,6 +355,14 @@ func (p *portal) mustCount(kind events.Type, want int) {
 	}
 }
 
+// mustHaveNo fails if the log has an event of one of these types.
+func (p *portal) mustHaveNo(kinds ...events.Type) {
+	p.w.t.Helper()
+	for _, kind := range kinds {
+		p.mustCount(kind, 0)
+	}
+}
+
 // mustBeCalm fails if the watch reports that something is wrong.
 func (p *portal) mustBeCalm() {
 	p.w.t.Helper()
@@ -393,4 +402,19 @@ func eachForm[F any](t *testing.T, forms map[string]F, test func(*testing.T, F))
 		}
 		t.Run(name, func(t *testing.T) { test(t, forms[name]) })
 	}
+}
+
+// inEachField runs a test with a portal for every form of a table.
+func inEachField[F any](t *testing.T, flats []string, forms map[string]F, test func(*world, *portal, F)) {
+	eachForm(t, forms, func(t *testing.T, form F) {
+		inField(t, flats, func(w *world, p *portal) { test(w, p, form) })
+	})
+}
+
+// inEachWatchedField is inEachField, watched for five minutes: an old contact request is known at
+// the first flat.
+func inEachWatchedField[F any](t *testing.T, flats int, forms map[string]F, test func(*world, *portal, F)) {
+	eachForm(t, forms, func(t *testing.T, form F) {
+		inWatchedField(t, flats, func(w *world, p *portal) { test(w, p, form) })
+	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 )
 
@@ -51,7 +52,7 @@ func (w *world) tell(s sandbox.Scenario, want outcome) {
 	play := s.Open(sandbox.ScenarioOptions{Seed: 1, Key: testKey, NextKey: newKey, Speed: 1})
 	w.model = play.Model
 	transport := listings.NewTransport(0, nil)
-	transport.DialContext = serve(w.t, play.Handler).dial
+	transport.DialContext = listingstest.Serve(w.t, play.Handler).Dial
 	w.t.Cleanup(transport.CloseIdleConnections)
 	w.options.API.Transport = transport
 	for _, id := range s.Agencies {
@@ -101,7 +102,7 @@ func (w *world) judge(began time.Time) {
 				told[e.body["contactRequestId"].(string)]++
 			case events.TypeInsertionDisappeared:
 				i, _ := truth.Insertion(id, e.Reference)
-				if last, err := time.Parse(time.RFC3339, e.body["lastSeenAt"].(string)); err != nil || !absentSince(i, last, e.Time) {
+				if last, err := time.Parse(time.RFC3339, e.body["lastSeenAt"].(string)); err != nil || !i.AbsentBetween(last, e.Time) {
 					w.t.Errorf("%s of %s was there all the time (%v)", e.Reference, id, err)
 				}
 			}
@@ -118,13 +119,4 @@ func (w *world) judge(began time.Time) {
 			w.t.Errorf("%s of %s %q was shown and not announced", r.ID, r.AgencyID, r.Reference)
 		}
 	}
-}
-
-func absentSince(i sandbox.InsertionTruth, from, to time.Time) bool {
-	for n, v := range i.Visible {
-		if !v.Until.IsZero() && !v.Until.After(to) && (n+1 == len(i.Visible) || i.Visible[n+1].From.After(from)) {
-			return true
-		}
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -28,17 +29,17 @@ import (
 var storyFiles embed.FS
 
 // The stories are text files, one command a line. A story begins with "== " and a sentence, and may
-// name its world: agencies=A100,B200 pages=10 (insertions a page) withdrawn=403 (the status of a
+// name its world: agencies=A100,B200 shape=hal pages=10 (insertions a page) withdrawn=403 (the status of a
 // withdrawn insertion's contact requests), announce, no-totals, own-keys (the second agency has a
 // key of its own).
 //
 //	publish REF… [member=VALUE]  withdraw REF…  edit REF… member=VALUE  drop REF… member
-//	lead NAME REF [age=1h] [n=25] [every=1s]   status|score|redact NAME VALUE
+//	lead NAME REF… [age=1h] [n=25] [every=1s]   status|score|redact NAME VALUE
 //	set poll=10m walk=30m rate=0.4 hold=1m filter=offerType=RENT
 //	agencies A100…   these are watched from now on
 //	api unlink|link AGENCY, deactivate, add   key old|new   (of the first agency)
 //	start  halt  restart  takeover  pass 10m  repeat 40: pass 1m; restart   ($n counts)
-//	resume [REF]  approve  poll-now
+//	resume [REF]  approve  poll-now  nudge REF   and perhaps "= WAITS, N of N" or what is wrong
 //	fault [SELECTOR…] : RESPONSE    the first one that matches answers; mend removes all
 //	in AGENCY    the agency of the following commands, at first the first one
 //
@@ -51,11 +52,15 @@ var storyFiles embed.FS
 //	status field=VALUE
 //	mark; asked [SELECTOR…] OP N; commits OP N    the requests that began, and the commits of the store, since the mark
 //
+// Lines "forms A | B | …" behind the first one let the story be told once for each form, which is
+// written as $form.
+//
 // a#{1..9}## is nine references. The agency of a reference is the one whose id has the same first
-// letter, else the first one. Selectors: list, requests, REF, agency=, key=old|new, page=, page>,
+// letter, else the first one. Selectors: list, requests, empty (of a REF without leads), REF, agency=, key=old|new, page=, page>,
 // walk=N (since the mark), times=N (the first N), for=20s (from the first on), spreads (after the
 // first one to all), even (a#2##, a#4##, …), status= (of asked).
-// Responses: a status, delay D, retry-after N, without REF, body TEXT ($walk counts walks).
+// Responses: a status, delay D, header NAME VALUE (_ is a space), date D (ahead), without REF, beside
+// MEMBERS, body TEXT ($walk counts walks).
 type story struct {
 	*world
 	all    []keys
@@ -68,9 +73,10 @@ type story struct {
 	marked  time.Time
 	commits int64 // of the store, then
 
-	mu    sync.Mutex
-	rules []*rule
-	walks int // that began since the mark
+	mu      sync.Mutex
+	rules   []*rule
+	walks   int             // that began since the mark
+	written map[string]bool // references with leads
 }
 
 type keys = poller.AgencyKeys
@@ -78,8 +84,9 @@ type keys = poller.AgencyKeys
 type rule struct {
 	selector
 	fault *sandbox.Fault
-	left  int // times that it still answers; negative: any number
-	walk  int // number of the walk to which alone it answers
+	date  *time.Duration // how far ahead the response's Date is; nil: not at all
+	left  int            // times that it still answers; negative: any number
+	walk  int            // number of the walk to which alone it answers
 	lasts time.Duration
 	// spreads lets it answer everything after the first one
 	spreads bool
@@ -89,7 +96,7 @@ type rule struct {
 type selector struct {
 	operation, agency, key, page string
 	beyond, status               int
-	even                         bool
+	even, empty                  bool
 	references                   []string
 }
 
@@ -110,8 +117,29 @@ func TestStories(t *testing.T) {
 			if line += len(lines); raced && k%5 != 0 {
 				continue
 			}
-			t.Run(strings.TrimPrefix(lines[0], "== "), func(t *testing.T) { tellStory(t, file.Name(), from, lines[1:]) })
+			t.Run(strings.TrimPrefix(lines[0], "== "), func(t *testing.T) { tellForms(t, file.Name(), from, lines[1:]) })
 		}
+	}
+}
+
+// tellForms tells a story in each of its forms; with the race detector, which sees the same
+// goroutines in each, in the first one.
+func tellForms(t *testing.T, file string, line int, lines []string) {
+	var forms []string
+	for strings.HasPrefix(lines[0], "forms ") {
+		forms = append(forms, strings.Split(strings.TrimPrefix(lines[0], "forms "), " | ")...)
+		line, lines = line+1, lines[1:]
+	}
+	if forms == nil {
+		tellStory(t, file, line, lines)
+	}
+	for n, form := range forms {
+		if raced && n > 0 {
+			break
+		}
+		t.Run(form, func(t *testing.T) {
+			tellStory(t, file, line, strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "$form", form), "\n"))
+		})
 	}
 }
 
@@ -126,6 +154,8 @@ func tellStory(t *testing.T, file string, line int, lines []string) {
 				r = inPages(number(t, value))
 			case "withdrawn":
 				o.WithdrawnStatus = number(t, value)
+			case "shape":
+				r, _ = sandbox.RenderingNamed(value)
 			case "announce":
 				announce = true
 			case "no-totals":
@@ -146,7 +176,7 @@ func tellStory(t *testing.T, file string, line int, lines []string) {
 		}
 		s := &story{
 			world: w, agency: agencies[0], leads: map[string][]string{}, cursor: map[string]int{},
-			file: file, all: w.options.Agencies,
+			written: map[string]bool{}, file: file, all: w.options.Agencies,
 		}
 		w.model.KeepLog()
 		w.model.SetFault(s.decide)
@@ -265,9 +295,14 @@ func (s *story) do(line string) {
 		}
 	case "lead":
 		age, every := s.duration(cmp.Or(members["age"], "0s")), s.duration(cmp.Or(members["every"], "1s"))
-		for n := range s.int(cmp.Or(members["n"], "1")) {
-			id := s.write(s.owner(names[1]), names[1], age+time.Duration(n)*every)
-			s.leads[names[0]] = append(s.leads[names[0]], id)
+		for _, r := range names[1:] {
+			for n := range s.int(cmp.Or(members["n"], "1")) {
+				id := s.write(s.owner(r), r, age+time.Duration(n)*every)
+				s.leads[names[0]] = append(s.leads[names[0]], id)
+			}
+			s.mu.Lock()
+			s.written[r] = true
+			s.mu.Unlock()
 		}
 	case "status", "score", "redact":
 		if len(members) > 0 {
@@ -301,16 +336,13 @@ func (s *story) do(line string) {
 				s.do(strings.TrimSpace(c))
 			}
 		}
-	case "resume":
-		_, err := s.poller.Resume(s.agency, strings.Join(names, ""))
-		s.must(err)
+	case "resume", "poll-now", "nudge":
+		s.ask(verb, rest)
 	case "approve":
 		was, err := s.poller.Approve(s.agency)
 		if s.must(err); !was {
 			s.errorf("nothing was held")
 		}
-	case "poll-now":
-		s.must(errorOf(s.poller.PollNow(s.agency)))
 	case "fault":
 		s.addRule(rest)
 	case "mend":
@@ -344,6 +376,35 @@ func (s *story) do(line string) {
 		s.judgeAsked(strings.Fields(rest))
 	default:
 		s.fatalf("no such command: %s", verb)
+	}
+}
+
+// ask asks the poller for something, and wants what comes of it.
+func (s *story) ask(verb, rest string) {
+	reference, want, wanted := strings.Cut(" "+rest, " = ")
+	reference = strings.TrimSpace(reference)
+	var done poller.PolledNow
+	var err error
+	switch verb {
+	case "resume":
+		_, err = s.poller.Resume(s.agency, reference)
+	case "poll-now":
+		done, err = s.poller.PollNow(s.agency)
+	case "nudge":
+		done, err = s.poller.Nudge(s.agency, reference)
+	}
+	got := fmt.Sprintf("%s, %d of %d", done.Waits, done.Insertions, done.Of)
+	var early *poller.TooSoonError
+	switch {
+	case errors.Is(err, poller.ErrUnknownAgency):
+		got = "unknown agency"
+	case errors.Is(err, poller.ErrHalted):
+		got = "halted"
+	case errors.Is(err, poller.ErrTooSoon) && errors.As(err, &early):
+		got = "too soon: " + early.Wait.String()
+	}
+	if wanted && got != want || !wanted && err != nil {
+		s.errorf("%s, want %q: %v", got, want, err)
 	}
 }
 
@@ -408,6 +469,8 @@ func (s *story) selects(words []string) (x selector, others []string) {
 			x.operation = sandbox.OperationContactRequests
 		case word == "even":
 			x.even = true
+		case word == "empty":
+			x.operation, x.empty = sandbox.OperationContactRequests, true
 		case strings.Contains(word, "#"):
 			references, _ := split([]string{word})
 			x.references = append(x.references, references...)
@@ -459,30 +522,42 @@ func (s *story) addRule(line string) {
 			s.fatalf("no such selector: %s", word)
 		}
 	}
-	r.fault = s.response(after)
+	r.fault = s.response(after, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = append(s.rules, r)
 }
 
-func (s *story) response(text string) *sandbox.Fault {
-	f := &sandbox.Fault{}
+// response reads what comes in place of an honest response, or beside it.
+func (s *story) response(text string, r *rule) *sandbox.Fault {
+	f := &sandbox.Fault{Header: http.Header{}}
 	for words := strings.Fields(text); len(words) > 0; words = words[1:] {
 		switch verb := words[0]; verb {
 		case "body":
 			_, body, _ := strings.Cut(text, "body ")
-			f.Body = []byte(body)
+			f.Body = []byte(strings.ReplaceAll(body, `\r\n`, "\r\n"))
 			return f
-		case "delay", "retry-after", "without":
+		case "beside":
+			_, members, _ := strings.Cut(text, "beside ")
+			f.Edit = func(body []byte) []byte { return bytes.Replace(body, []byte("{"), []byte("{"+members+","), 1) }
+			return f
+		case "delay", "date", "without":
 			words = words[1:]
 			switch verb {
 			case "delay":
 				f.Delay = s.duration(words[0])
-			case "retry-after":
-				f.Header = http.Header{"Retry-After": {words[0]}}
+			case "date":
+				ahead := s.duration(words[0])
+				r.date = &ahead
 			default:
-				f.Without = []string{words[0]}
+				f.Without, _ = split(words[:1])
 			}
+		case "header":
+			f.Header[words[1]] = []string{strings.ReplaceAll(words[2], "_", " ")}
+			if words[2] == "none" {
+				f.Header[words[1]] = nil
+			}
+			words = words[2:]
 		default:
 			f.Status = s.int(verb)
 		}
@@ -497,7 +572,7 @@ func (s *story) decide(c sandbox.Call) *sandbox.Fault {
 		s.walks++
 	}
 	for _, r := range s.rules {
-		if !r.matches(c) || r.left == 0 || r.walk > 0 && r.walk != s.walks || r.lasts > 0 && !r.first.IsZero() && c.At.Sub(r.first) > r.lasts {
+		if !r.matches(c) || r.empty && s.written[c.Reference] || r.left == 0 || r.walk > 0 && r.walk != s.walks || r.lasts > 0 && !r.first.IsZero() && c.At.Sub(r.first) > r.lasts {
 			continue
 		}
 		if r.first.IsZero() {
@@ -507,6 +582,9 @@ func (s *story) decide(c sandbox.Call) *sandbox.Fault {
 			r.selector, r.spreads = selector{}, false
 		}
 		f := *r.fault
+		if f.Header = f.Header.Clone(); r.date != nil {
+			f.Header.Set("Date", c.At.Add(*r.date).UTC().Format(http.TimeFormat))
+		}
 		f.Body = bytes.ReplaceAll(f.Body, []byte("$walk"), []byte(strconv.Itoa(s.walks)))
 		return &f
 	}

@@ -2,11 +2,14 @@ package poller_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -18,27 +21,27 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"doorbell/poller"
 	"doorbell/poller/listings"
+	"doorbell/poller/listings/listingstest"
 	"doorbell/store"
 )
-
-// What a sweep costs in which nothing has happened: 10,000 insertions and the pages of their list, over loopback, 8 at a
-// time, against a bare net/http loop that reads and discards the same bodies in the same mixture, and against the script
-// that somebody would write instead. Only the CPU of the client counts, and only the ratios say something.
-//
-//	go test ./poller -run '^$' -bench Sweep -benchtime 1x
 
 var (
 	sweepRounds = flag.Int("sweep.rounds", 5, "rounds of each benchmark of sweeps, of which the medians count")
 	sweepCount  = flag.Int("sweep.insertions", 10_000, "insertions of a sweep")
 )
 
-const (
-	sweepWorkers  = 8
-	sweepPageSize = listings.PageSize
-)
+const sweepWorkers = 8
 
+// BenchmarkSweep measures what a sweep costs in which nothing has happened: 10,000 insertions and
+// the pages of their list, over loopback, 8 at a time, against a bare net/http loop that reads and
+// discards the same bodies in the same mixture, and against the script that somebody would write
+// instead. Only the CPU of the client counts, and only the ratios say something.
+//
+//	go test ./poller -run '^$' -bench Sweep -benchtime 1x
 func BenchmarkSweep(b *testing.B) {
 	b.Run("plain", func(b *testing.B) { benchmarkSweep(b, false) })
 	b.Run("packed", func(b *testing.B) { benchmarkSweep(b, true) })
@@ -50,21 +53,17 @@ func benchmarkSweep(b *testing.B, packed bool) {
 	for range *sweepRounds {
 		p := s.poll(*sweepCount)
 		l := s.loop(p.polls, p.pages)
-		n := s.naive()
+		n := s.measure(s.plain, s.script)
 		own, script = append(own, p.each()/l.each()), append(script, n.each()/l.each())
 		loops, polls = append(loops, l.each()), append(polls, p.each())
 		b.Logf("poller %v, loop %v, script %v", p, l, n)
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(own), "poller/loop")
-	b.ReportMetric(median(script), "script/loop")
-	b.ReportMetric(median(loops), "loop-µs/request")
-	b.ReportMetric(median(polls), "poller-µs/request")
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
+	for unit, list := range map[string][]float64{
+		"poller/loop": own, "script/loop": script, "loop-µs/request": loops, "poller-µs/request": polls,
+	} {
+		b.ReportMetric(slices.Sorted(slices.Values(list))[len(list)/2], unit)
+	}
 }
 
 // cost is the CPU time of some requests.
@@ -88,22 +87,25 @@ type sweep struct {
 	plain  *countingTransport // of net/http, of the others
 	store  *store.Store
 	poller *poller.Poller
-	script *naive
 	events uint64
+
+	mu   sync.Mutex
+	seen map[string]bool // by the script
+	file string          // in which it remembers that
 }
 
 func newSweep(b *testing.B, packed bool) *sweep {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	base, trusts := startSweepServer(b, packed)
-	s := &sweep{b: b, base: base}
+	market, dir := listingstest.StartMarket(b, *sweepCount, packed), b.TempDir()
+	s := &sweep{b: b, base: market.URL, seen: map[string]bool{}, file: filepath.Join(dir, "seen.json")}
 	own := listings.NewTransport(0, nil)
-	own.TLSClientConfig.RootCAs = trusts.RootCAs
+	own.TLSClientConfig.RootCAs = market.TLS.RootCAs
 	s.own = newCounting(own)
 	s.plain = newCounting(&http.Transport{
-		MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: !packed, ForceAttemptHTTP2: true, TLSClientConfig: trusts,
+		MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: !packed,
+		ForceAttemptHTTP2: true, TLSClientConfig: market.TLS,
 	})
-	dir := b.TempDir()
 	var err error
 	if s.store, err = store.Open(store.Options{Dir: dir, BaseURL: s.base}); err != nil {
 		b.Fatal(err)
@@ -111,15 +113,11 @@ func newSweep(b *testing.B, packed bool) *sweep {
 	b.Cleanup(func() { s.store.Close() })
 	s.poller, err = poller.New(poller.Options{
 		Store: s.store, API: listings.Options{BaseURL: s.base, Transport: s.own},
-		Agencies:          []poller.AgencyKeys{{ID: sweepAgency, Key: listings.NewKey(testKey)}},
+		Agencies:          []poller.AgencyKeys{keyed("A100", testKey)},
 		RequestsPerSecond: 1e6, PollInterval: time.Nanosecond, WalkInterval: 2 * time.Second,
 	})
 	if err != nil {
 		b.Fatal(err)
-	}
-	s.script = &naive{
-		client: &http.Client{Transport: s.plain}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
-		seen: map[string]bool{},
 	}
 	s.warm()
 	return s
@@ -138,9 +136,7 @@ func (s *sweep) warm() {
 	}
 	s.poll(2 * *sweepCount)
 	s.events = s.lastPosition()
-	if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
-		s.b.Fatal(err)
-	}
+	s.script()
 }
 
 func (s *sweep) lastPosition() uint64 {
@@ -166,70 +162,117 @@ func (s *sweep) poll(count int) cost {
 	})
 }
 
-// loop asks for the same bodies, so many of both kinds, and discards them.
-func (s *sweep) loop(polls, pages int) cost {
-	client := &http.Client{Transport: s.plain}
-	lists := (*sweepCount+sweepPageSize-1)/sweepPageSize + 1
-	var next atomic.Int64
-	get := func(path string) {
-		req, err := http.NewRequest(http.MethodGet, s.base+path, nil)
-		if err != nil {
-			s.b.Error(err)
-			return
-		}
-		req.Header.Set("Authorization", "ApiKey "+testKey)
-		resp, err := client.Do(req)
-		if err != nil {
-			s.b.Error(err)
-			return
-		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
+// ask sends a request as a plain client does.
+func (s *sweep) ask(path string, read func(io.Reader) error) error {
+	req, err := http.NewRequest(http.MethodGet, s.base+path, nil)
+	if err != nil {
+		return err
 	}
-	return s.measure(s.plain, func() {
-		var all sync.WaitGroup
-		for range sweepWorkers {
-			all.Go(func() {
-				for n := int(next.Add(1)) - 1; n < polls+pages; n = int(next.Add(1)) - 1 {
-					if before, now := n*pages/(polls+pages), (n+1)*pages/(polls+pages); now > before {
-						get(fmt.Sprintf("/insertion-funnel/integration/%s/insertions?pageSize=%d&page=%d", sweepAgency, sweepPageSize, before%lists+1))
-					} else {
-						get("/ubm-contact-request/property/" + url.PathEscape(sweepReference(n%*sweepCount)) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc")
-					}
-				}
-			})
-		}
-		all.Wait()
-	})
+	req.Header.Set("Authorization", "ApiKey "+testKey)
+	resp, err := (&http.Client{Transport: s.plain}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return read(resp.Body)
 }
 
-func (s *sweep) naive() cost {
+func sweepPage(page int) string {
+	return fmt.Sprintf("/insertion-funnel/integration/A100/insertions?pageSize=%d&page=%d", listings.PageSize, page)
+}
+
+func sweepPoll(reference string) string {
+	return "/ubm-contact-request/property/" + url.PathEscape(reference) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc"
+}
+
+// loop asks for the same bodies, so many of both kinds, and discards them.
+func (s *sweep) loop(polls, pages int) cost {
+	lists := (*sweepCount+listings.PageSize-1)/listings.PageSize + 1
+	discard := func(r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	var next atomic.Int64
 	return s.measure(s.plain, func() {
-		if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
+		var all errgroup.Group
+		for range sweepWorkers {
+			all.Go(func() (err error) {
+				for n := int(next.Add(1)) - 1; n < polls+pages && err == nil; n = int(next.Add(1)) - 1 {
+					path := sweepPoll(listingstest.MarketReference(n % *sweepCount))
+					if before, now := n*pages/(polls+pages), (n+1)*pages/(polls+pages); now > before {
+						path = sweepPage(before%lists + 1)
+					}
+					err = s.ask(path, discard)
+				}
+				return err
+			})
+		}
+		if err := all.Wait(); err != nil {
 			s.b.Fatal(err)
 		}
 	})
+}
+
+// decoded reads a page of records as a script would.
+func decoded[T any](s *sweep, path string) ([]T, error) {
+	var page struct{ Results []T }
+	err := s.ask(path, func(r io.Reader) error { return json.NewDecoder(r).Decode(&page) })
+	return page.Results, err
+}
+
+// script is what somebody would write instead: ask for everything, and remember the ids that were
+// seen in a file of JSON.
+func (s *sweep) script() {
+	type insertion struct{ PropertyReferenceID string }
+	type request struct{ ID, CreatedAt, Email, Message string }
+	before := len(s.seen)
+	var polls errgroup.Group
+	polls.SetLimit(sweepWorkers)
+	list, err := decoded[insertion](s, sweepPage(1))
+	for page := 2; len(list) > 0 && err == nil; page++ {
+		for _, i := range list {
+			polls.Go(func() error {
+				all, err := decoded[request](s, sweepPoll(i.PropertyReferenceID))
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				for _, r := range all {
+					s.seen[r.ID] = true
+				}
+				return err
+			})
+		}
+		list, err = decoded[insertion](s, sweepPage(page))
+	}
+	if err = errors.Join(err, polls.Wait()); err == nil && len(s.seen) > before {
+		var text []byte
+		if text, err = json.Marshal(s.seen); err == nil {
+			err = os.WriteFile(s.file, text, 0o600)
+		}
+	}
+	if err != nil {
+		s.b.Fatal(err)
+	}
 }
 
 func (s *sweep) measure(t *countingTransport, do func()) cost {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	runtime.GC()
 	t.after(-1, func() {})
-	began := cpuTime(s.b)
+	began := s.cpuTime()
 	do()
-	return cost{cpu: cpuTime(s.b) - began, polls: int(t.polls.Load()), pages: int(t.pages.Load())}
+	return cost{cpu: s.cpuTime() - began, polls: int(t.polls.Load()), pages: int(t.pages.Load())}
 }
 
-func cpuTime(tb testing.TB) time.Duration {
-	tb.Helper()
+func (s *sweep) cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
+		s.b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// countingTransport counts requests. Whoever asks through it has so many under way at once as it has places.
+// countingTransport counts requests. Whoever asks through it has so many under way at once as it
+// has places.
 type countingTransport struct {
 	http.RoundTripper
 	places       chan struct{}

@@ -223,9 +223,7 @@ func TestWhatIsMissedOfAFloodIsAllThatIsMissedAndToldOnce(t *testing.T) {
 					w.pass(20 * time.Minute)
 					began := time.Now()
 					live := p.addMany(aFlat, n, 0)
-					w.pass(30 * time.Minute)
-					w.restart()
-					w.pass(30 * time.Minute)
+					w.passTwice(30 * time.Minute)
 					p.mustMissNothingInSilence(1, live...)
 					gaps := gapsOf(p.log())
 					if n < 50 && len(gaps) != 0 || n >= 150 && len(gaps) != 1 {
@@ -474,33 +472,31 @@ func TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence(t *testing.T) {
 			}
 		}
 	}
-	eachForm(t, forms, func(t *testing.T, form flood) {
-		inField(t, flatsNamed(2), func(w *world, p *portal) {
-			w.pass(12 * time.Hour)
-			p.order, p.most, p.respond = orders[form.order](), form.before, inBody(cmp.Or(form.body, plain))
-			p.addMany(aFlat, form.known, 20*24*time.Hour)
-			p.addMany(p.flats[1], 90, 20*24*time.Hour)
-			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute
-			w.start()
-			w.pass(20 * time.Minute)
-			flat := aFlat
-			p.change(func() {
-				if p.most = form.cap; form.young {
-					flat = "a100#03##"
-					p.flats = append(p.flats, flat)
-				}
-			})
-			live := p.addMany(flat, form.leads, 0)
-			w.pass(30 * time.Minute)
-			p.mustMissNothingInSilence(2, live...)
-			if n := len(p.created()); form.announced > 0 && n != form.announced {
-				t.Errorf("%d are announced, want %d", n, form.announced)
+	inEachField(t, flatsNamed(2), forms, func(w *world, p *portal, form flood) {
+		w.pass(12 * time.Hour)
+		p.order, p.most, p.respond = orders[form.order](), form.before, inBody(cmp.Or(form.body, plain))
+		p.addMany(aFlat, form.known, 20*24*time.Hour)
+		p.addMany(p.flats[1], 90, 20*24*time.Hour)
+		w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute
+		w.start()
+		w.pass(20 * time.Minute)
+		flat := aFlat
+		p.change(func() {
+			if p.most = form.cap; form.young {
+				flat = "a100#03##"
+				p.flats = append(p.flats, flat)
 			}
-			live = append(live, p.add(flat, 0))
-			w.restart()
-			w.pass(30 * time.Minute)
-			p.mustMissNothingInSilence(2, live...)
 		})
+		live := p.addMany(flat, form.leads, 0)
+		w.pass(30 * time.Minute)
+		p.mustMissNothingInSilence(2, live...)
+		if n := len(p.created()); form.announced > 0 && n != form.announced {
+			w.t.Errorf("%d are announced, want %d", n, form.announced)
+		}
+		live = append(live, p.add(flat, 0))
+		w.restart()
+		w.pass(30 * time.Minute)
+		p.mustMissNothingInSilence(2, live...)
 	})
 }
 
@@ -543,34 +539,32 @@ func TestABurstThatIsShownWholeIsNoGapAndClosesItsWindow(t *testing.T) {
 		forms[fmt.Sprintf("%d, an array", n)] = form{leads: n, step: time.Second, body: `[$records]`}
 		forms[fmt.Sprintf("%d, pages of size", n)] = form{leads: n, step: time.Second, body: `{"page":1,"size":100,"content":[$records]}`}
 	}
-	eachForm(t, forms, func(t *testing.T, form form) {
-		inField(t, flatsNamed(1), func(w *world, p *portal) {
-			w.pass(12 * time.Hour)
-			p.respond, p.layout = inBody(cmp.Or(form.body, plain)), cmp.Or(form.layout, time.RFC3339)
-			for range form.old {
-				p.add(aFlat, 20*24*time.Hour)
-			}
-			flat := aFlat
-			w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 4*time.Minute
-			w.start()
-			w.pass(10 * time.Minute)
-			if form.young {
-				flat = "a100#02##"
-				p.change(func() { p.flats = append(p.flats, flat) })
-			}
-			var live []*fieldLead
-			for n := range form.leads {
-				live = append(live, p.add(flat, time.Duration(form.leads-1-n)*form.step))
-			}
-			w.pass(16 * time.Minute)
-			p.mustAnnounce(live...)
-			p.mustBeCalm()
-			began := time.Now()
-			w.pass(20 * time.Minute)
-			if n := p.asked(flat, began); n > 12 {
-				t.Errorf("%d requests for 10 polls without news", n)
-			}
-		})
+	inEachField(t, flatsNamed(1), forms, func(w *world, p *portal, form form) {
+		w.pass(12 * time.Hour)
+		p.respond, p.layout = inBody(cmp.Or(form.body, plain)), cmp.Or(form.layout, time.RFC3339)
+		for range form.old {
+			p.add(aFlat, 20*24*time.Hour)
+		}
+		flat := aFlat
+		w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 4*time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		if form.young {
+			flat = "a100#02##"
+			p.change(func() { p.flats = append(p.flats, flat) })
+		}
+		var live []*fieldLead
+		for n := range form.leads {
+			live = append(live, p.add(flat, time.Duration(form.leads-1-n)*form.step))
+		}
+		w.pass(16 * time.Minute)
+		p.mustAnnounce(live...)
+		p.mustBeCalm()
+		began := time.Now()
+		w.pass(20 * time.Minute)
+		if n := p.asked(flat, began); n > 12 {
+			w.t.Errorf("%d requests for 10 polls without news", n)
+		}
 	})
 }
 
@@ -588,68 +582,26 @@ func TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain(t *testing
 		"404, three times":  {fieldReply{status: 404, body: `{"message":"not found"}`}, 3, 0},
 		"nothing, for ever": {fieldReply{body: `[]`}, 1000, 1},
 	}
-	eachForm(t, forms, func(t *testing.T, form form) {
-		inField(t, flatsNamed(1), func(w *world, p *portal) {
-			w.options.PollInterval = 2 * time.Minute
-			w.start()
-			w.pass(10 * time.Minute)
-			began := 0
-			p.change(func() {
-				p.refuse = func(_ string, q url.Values) *fieldReply {
-					if q.Get("sortOrder") == "desc" && queried(q, "numberOfItemsPerPage") == 100 {
-						began++
-						return nil
-					}
-					if began > form.times {
-						return nil
-					}
-					return &form.reply
+	inEachField(t, flatsNamed(1), forms, func(w *world, p *portal, form form) {
+		w.options.PollInterval = 2 * time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		began := 0
+		p.change(func() {
+			p.refuse = func(_ string, q url.Values) *fieldReply {
+				if q.Get("sortOrder") == "desc" && queried(q, "numberOfItemsPerPage") == 100 {
+					began++
+					return nil
 				}
-			})
-			live := p.addMany(aFlat, 48, 0)
-			w.pass(30 * time.Minute)
-			p.mustAnnounce(live...)
-			p.mustCount(events.TypeWatchGapDetected, form.gaps)
-		})
-	})
-}
-
-// TestOneOddRecordOrResponseKeepsNoOtherWaiting lets some insertions answer with what is of no use
-// while others get contact requests.
-func TestOneOddRecordOrResponseKeepsNoOtherWaiting(t *testing.T) {
-	forms := map[string]fieldReply{
-		"an empty object":    {body: `{}`},
-		"an error":           {body: `{"error":{"code":"INTERNAL","message":"try again later"}}`},
-		"HTML":               {body: "<html><body>Back soon</body></html>"},
-		"500":                {status: 500, body: `{"message":"internal error"}`},
-		"400":                {status: 400, body: `{"message":"bad request"}`},
-		"422":                {status: 422, body: `{"message":"unknown property"}`},
-		"a cut body":         {body: `{"contactRequests":[{"id":"r-1","crea`},
-		"text":               {body: `no contact requests`},
-		"empty and an error": {body: `{"contactRequests":[],"code":"LIMIT_EXCEEDED","message":"too many calls"}`},
-	}
-	eachForm(t, forms, func(t *testing.T, form fieldReply) {
-		inField(t, flatsNamed(30), func(w *world, p *portal) {
-			p.refuse = func(flat string, _ url.Values) *fieldReply {
-				if slices.Contains(p.flats[4:7], flat) {
-					return &form
+				if began > form.times {
+					return nil
 				}
-				return nil
+				return &form.reply
 			}
-			for _, flat := range p.flats[:20] {
-				p.add(flat, 20*24*time.Hour)
-			}
-			w.start()
-			w.pass(5 * time.Minute)
-			live := []*fieldLead{p.add(p.flats[0], 0), p.add(p.flats[29], 0)}
-			w.pass(2 * time.Minute)
-			p.mustAnnounce(live...)
-			for n := range 5 {
-				live = append(live, p.add(p.flats[10+n], 0))
-			}
-			w.pass(2 * time.Minute)
-			p.mustAnnounce(live...)
-			p.mustCount(events.TypeAccessHalted, 0)
 		})
+		live := p.addMany(aFlat, 48, 0)
+		w.pass(30 * time.Minute)
+		p.mustAnnounce(live...)
+		p.mustCount(events.TypeWatchGapDetected, form.gaps)
 	})
 }

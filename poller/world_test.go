@@ -6,13 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -21,6 +18,7 @@ import (
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
+	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 	"doorbell/schemas/schematest"
 	"doorbell/store"
@@ -105,7 +103,7 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 		w.model = sandbox.NewModel(o)
 		w.model.AddKey(testKey, agencies...)
 		transport := listings.NewTransport(0, nil)
-		transport.DialContext = serve(t, sandbox.New(w.model, rendering)).dial
+		transport.DialContext = listingstest.Serve(t, sandbox.New(w.model, rendering)).Dial
 		w.options = poller.Options{
 			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, RequestsPerSecond: 5,
 			PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute,
@@ -168,6 +166,14 @@ func (w *world) restart() {
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// passTwice lets time go by, and as much again after a restart.
+func (w *world) passTwice(d time.Duration) {
+	w.t.Helper()
+	w.pass(d)
+	w.restart()
+	w.pass(d)
 }
 
 // told is an event as a test looks at it.
@@ -298,56 +304,6 @@ func announced(list []told) map[string]int {
 	return ids
 }
 
-// pipes is a listener without a network, so that waiting for it counts as waiting in a bubble.
-type pipes struct {
-	accepted chan net.Conn
-	closed   chan struct{}
-	once     sync.Once
-}
-
-func newPipes() *pipes { return &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})} }
-
-// serve serves until the end of the test.
-func serve(t *testing.T, h http.Handler) *pipes {
-	p := newPipes()
-	server := &http.Server{Handler: h}
-	var serving sync.WaitGroup
-	serving.Go(func() { server.Serve(p) })
-	t.Cleanup(func() {
-		server.Close()
-		serving.Wait()
-	})
-	return p
-}
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.accepted <- there:
-		return here, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.accepted:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
 // peak is the largest number of requests that arrived within one window of time anywhere in a log.
 func peak(log []sandbox.Request, window time.Duration) (most int) {
 	slices.SortFunc(log, func(x, y sandbox.Request) int { return x.At.Compare(y.At) })
@@ -389,10 +345,6 @@ func failing(operation string, status int) func(sandbox.Call) *sandbox.Fault {
 	}
 }
 
-func (w *world) walkRequests() int {
-	return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
-}
-
 // setMember gives every listed insertion a member, or takes it away where the value is nil.
 func (w *world) setMember(agency string, references []string, name string, value func(reference string) any) {
 	w.t.Helper()
@@ -420,5 +372,3 @@ func references(n int) (all []string) {
 	}
 	return all
 }
-
-func errorOf[T any](_ T, err error) error { return err }

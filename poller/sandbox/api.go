@@ -11,15 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// api is the handler; answers counts what shuffles the next one.
+// api is the handler.
 type api struct {
 	model     *Model
 	rendering Rendering
-	answers   atomic.Uint64
 }
 
 // New returns the API of the model, seen through one rendering; several may stand before one model.
@@ -186,7 +184,7 @@ func (a *api) answer(x *exchange, r *http.Request, fault *Fault) answer {
 		return refused(status)
 	}
 	tree := p.fill(envelope)
-	ans := answer{status: http.StatusOK, body: shape.write(tree, a.answers.Add(1)), header: http.Header{}}
+	ans := answer{status: http.StatusOK, body: shape.write(tree), header: http.Header{}}
 	if shape.TotalsInHeader {
 		ans.header.Set("X-Total-Count", strconv.Itoa(p.total))
 	}
@@ -264,8 +262,6 @@ func (m *Model) insertions(x *exchange, r Rendering, f *Fault) (page, int) {
 	switch {
 	case status != http.StatusOK:
 		return p, status
-	case r.PageIgnored:
-		p.number = 0
 	case p.number > p.total: // before the product can overflow
 		p.offset = p.total + 1
 	default:

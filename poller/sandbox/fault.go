@@ -77,7 +77,7 @@ func (f *Fault) rendering(r Rendering) Rendering {
 		return r
 	}
 	other := *f.Rendering
-	other.Steady, other.Seed = r.Steady || other.Steady, r.Seed
+	other.Steady = r.Steady || other.Steady
 	return other
 }
 
@@ -116,7 +116,7 @@ func Instead(contentType, body string) Fault {
 // FaultNamed returns a ready fault for something that services are known to do wrong, to be taken
 // as it is or combined with other fields:
 //
-//   - refusals: 400 403_html 403_challenge 404 410 429 429_seconds 429_date 429_negative 429_huge 500 502 503 503_seconds redirect
+//   - refusals: 400 404 410 429 429_seconds 429_date 429_negative 429_huge 500 502 503 503_seconds redirect
 //   - bodies with status 200: html empty null object error unsuccessful garbage encoding wrong_type
 //   - connections: cut cut_late hangup late stall stuck
 //   - content: stale renamed unnamed reshaped bad_utf8 half_surrogate name_twice
@@ -139,21 +139,19 @@ func faults() map[string]Fault {
 	}
 	reshaped, _ := RenderingNamed("data-nested") // it exists
 	return map[string]Fault{
-		"400":           Refuse(400),
-		"403_html":      as(403, Instead(htmlType, "<html><head><title>403 Forbidden</title></head><body>Blocked</body></html>")),
-		"403_challenge": as(403, Instead(jsonType, `{"url":"https://geo.captcha-delivery.example/captcha/?cid=1"}`)),
-		"404":           Refuse(404),
-		"410":           Refuse(410),
-		"429":           Refuse(429),
-		"429_seconds":   until(429, "20"),
-		"429_date":      until(429, "Fri, 31 Dec 1999 23:59:59 GMT"),
-		"429_negative":  until(429, "-5"),
-		"429_huge":      until(429, "99999999999999999999"),
-		"500":           Refuse(500),
-		"502":           as(502, Instead(htmlType, htmlPage)),
-		"503":           Refuse(503),
-		"503_seconds":   until(503, "20"),
-		"redirect":      {Status: 302, Body: []byte{}, Header: http.Header{"Location": {"http://elsewhere.example/"}}},
+		"400":          Refuse(400),
+		"404":          Refuse(404),
+		"410":          Refuse(410),
+		"429":          Refuse(429),
+		"429_seconds":  until(429, "20"),
+		"429_date":     until(429, "Fri, 31 Dec 1999 23:59:59 GMT"),
+		"429_negative": until(429, "-5"),
+		"429_huge":     until(429, "99999999999999999999"),
+		"500":          Refuse(500),
+		"502":          as(502, Instead(htmlType, htmlPage)),
+		"503":          Refuse(503),
+		"503_seconds":  until(503, "20"),
+		"redirect":     {Status: 302, Body: []byte{}, Header: http.Header{"Location": {"http://elsewhere.example/"}}},
 
 		"html":         Instead(htmlType, htmlPage),
 		"empty":        {Body: []byte{}},

@@ -1,16 +1,16 @@
 package sandbox
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
+
+	"doorbell/poller/listings/listingstest"
 )
 
 const (
@@ -103,46 +103,14 @@ func shown(h http.Handler, target, name string) []string {
 	return texts(w.Body.Bytes(), name)
 }
 
-// pipes is a listener whose connections have no buffer at all, so that bytes
-// are written exactly when they are read; it also works in synctest.
-type pipes struct {
-	conns  chan net.Conn
-	closed context.Context
-	close  context.CancelFunc
-}
-
-func listen(t testing.TB, h http.Handler) *pipes {
-	p := &pipes{conns: make(chan net.Conn)}
-	p.closed, p.close = context.WithCancel(context.Background())
-	s := &http.Server{Handler: h}
-	done := make(chan error)
-	go func() { done <- s.Serve(p) }()
-	t.Cleanup(func() {
-		must(t, s.Close())
-		<-done
-	})
-	return p
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed.Done():
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { p.close(); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-// exchange sends a request and hangs up after n bytes of the answer; negative:
-// at its end. It returns what it read.
-func (p *pipes) exchange(t testing.TB, target string, n int) []byte {
+// fetch sends a request and hangs up after n bytes of the answer, which have no buffer at all;
+// negative: at its end. It returns what it read.
+func fetch(t testing.TB, p *listingstest.Pipes, target string, n int) []byte {
 	t.Helper()
-	c, server := net.Pipe()
-	p.conns <- server
+	c, err := p.Dial(t.Context(), "", "")
+	must(t, err)
 	defer c.Close()
-	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: ApiKey %s\r\n\r\n", target, testKey)
+	_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: ApiKey %s\r\n\r\n", target, testKey)
 	must(t, err)
 	b := make([]byte, max(n, 0))
 	if n < 0 {

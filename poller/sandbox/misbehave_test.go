@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"doorbell/poller/listings/listingstest"
 )
 
 // TestOnlyWhatCanBeReadIsServed goes through all faults over real connections in virtual time.
@@ -23,9 +25,9 @@ func TestOnlyWhatCanBeReadIsServed(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				m.SetFault(func(Call) *Fault { return &f })
-				p := listen(t, New(m, Flat()))
+				p := listingstest.Serve(t, New(m, Flat()))
 				for _, target := range []string{insertionsPath("A100"), contactRequestsPath("r")} {
-					p.exchange(t, target, -1)
+					fetch(t, p, target, -1)
 				}
 				synctest.Wait()
 				good := map[string]bool{ // contact requests are asked for by the name that "unnamed" hides

@@ -191,7 +191,6 @@ type Insertion struct {
 	Localization    Localization    `json:"localization,omitzero"`
 	AvailableFrom   string          `json:"availableFrom,omitempty"` // a date, 2027-01-01
 	CreatedAt       time.Time       `json:"createdAt,omitzero"`      // zero: the moment of publication
-	UpdatedAt       time.Time       `json:"updatedAt,omitzero"`      // set by the model; shown if the rendering says so
 	// Extra members stand beside the others in an answer.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
@@ -287,7 +286,7 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 	if record.CreatedAt.IsZero() {
 		record.CreatedAt = now
 	}
-	record.CreatedAt, record.UpdatedAt = wall(record.CreatedAt), now
+	record.CreatedAt = wall(record.CreatedAt)
 	if err := revise(&i.Versions, record, now); err != nil {
 		return err
 	}
@@ -317,8 +316,7 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	if reflect.DeepEqual(before, after) {
 		return nil
 	}
-	after.UpdatedAt = m.options.Now()
-	return revise(&i.Versions, after, after.UpdatedAt)
+	return revise(&i.Versions, after, m.options.Now())
 }
 
 // Withdraw takes a visible insertion off the list. What its contact requests are answered with

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 	_ "time/tzdata" // Europe/Zurich must not depend on the machine
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -25,7 +25,6 @@ type Rendering struct {
 	PageSize    int   // default of pageSize
 	MaxPageSize int   // larger ones are capped in silence
 	PageSizes   Sizes // those that are refused
-	PageIgnored bool  // every page is the first one
 	PastEnd     int   // behind the last page: 0 an empty page, a status, or LastPageAgain
 
 	Window      int   // default of numberOfItemsPerPage
@@ -34,12 +33,10 @@ type Rendering struct {
 
 	NoTotals       bool // leave the totals out of the envelopes
 	TotalsInHeader bool // show the total in X-Total-Count
-	UpdatedAt      bool // show updatedAt in insertions
 
 	// Steady gives every answer the same member order and no white space. If unset both differ from
-	// answer to answer, in a way that Seed decides.
+	// answer to answer.
 	Steady bool
-	Seed   uint64
 
 	TimeLayout string         // of createdAt and its like; see EpochSeconds
 	Zone       *time.Location // in which they are written
@@ -243,8 +240,8 @@ func (p *page) fill(shape any) any {
 // reference is the member that the description promises.
 const reference = "propertyReferenceId"
 
-// tree is what every answer shows of the record, but for updatedAt.
-func (i Insertion) tree() (object, error) { return treeOf(i, i.CreatedAt, "updatedAt") }
+// tree is what every answer shows of the record.
+func (i Insertion) tree() (object, error) { return treeOf(i, i.CreatedAt) }
 
 // personal are the members that hold the person of a contact request.
 var personal = []string{"salutation", "firstName", "lastName", "email", "language", "message", "phone"}
@@ -263,12 +260,7 @@ func (c ContactRequest) tree() (object, error) {
 
 // insertionRecord is one insertion as this answer shows it.
 func (r Rendering) insertionRecord(v Version[Insertion]) any {
-	o := v.tree
-	if r.UpdatedAt {
-		o = maps.Clone(o)
-		o["updatedAt"] = v.Record.UpdatedAt
-	}
-	return (&page{record: o}).fill(r.insertion)
+	return (&page{record: v.tree}).fill(r.insertion)
 }
 
 // contactRequestRecord is one contact request as this rendering shows it.
@@ -333,83 +325,35 @@ func members(text []byte) (m object) {
 	return m
 }
 
-// write renders a tree; answer is the number of the answer, which decides member order and white
-// space unless the rendering is steady.
-func (r Rendering) write(tree any, answer uint64) []byte {
-	w := &writer{rendering: r, out: make([]byte, 0, 4<<10), colon: ":", comma: ","}
-	if !r.Steady {
-		w.shuffle = rand.New(rand.NewPCG(r.Seed, answer))
-		w.colon += pick(w.shuffle, "", " ")
-		w.comma += pick(w.shuffle, "", " ", "\n", "\r\n\t")
+// write renders a tree. Unless the rendering is steady, member order and white space differ from
+// answer to answer.
+func (r Rendering) write(tree any) []byte {
+	how := []jsonv2.Options{
+		jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
+			jsonv2.MarshalFunc(func(t time.Time) ([]byte, error) { return r.time(t), nil }),
+			jsonv2.MarshalFunc(func(n json.Number) ([]byte, error) { return []byte(n), nil }),
+		)),
+		jsonv2.Deterministic(r.Steady), jsontext.AllowInvalidUTF8(true),
 	}
-	w.value(tree)
-	return w.out
+	if !r.Steady {
+		how = append(how, jsontext.SpaceAfterColon(rand.IntN(2) == 0), jsontext.SpaceAfterComma(rand.IntN(2) == 0),
+			jsontext.Multiline(rand.IntN(4) == 0))
+	}
+	text, err := jsonv2.Marshal(tree, how...)
+	if err != nil {
+		panic(err) // every tree was decoded from JSON
+	}
+	return text
 }
 
 func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
-type writer struct {
-	rendering    Rendering
-	out          []byte
-	shuffle      *rand.Rand // nil: members stand by name
-	colon, comma string
-}
-
-func (w *writer) value(v any) {
-	switch v := v.(type) {
-	case string:
-		w.text(v)
-	case json.Number:
-		w.out = append(w.out, v...)
-	case time.Time:
-		w.time(v)
-	case object:
-		w.object(v)
-	case []any:
-		w.out = append(w.out, '[')
-		for n, one := range v {
-			if n > 0 {
-				w.out = append(w.out, w.comma...)
-			}
-			w.value(one)
-		}
-		w.out = append(w.out, ']')
-	default:
-		text, _ := json.Marshal(v) // an int, a bool or nil
-		w.out = append(w.out, text...)
-	}
-}
-
-func (w *writer) object(o object) {
-	names := slices.AppendSeq(make([]string, 0, len(o)), maps.Keys(o))
-	slices.Sort(names)
-	if w.shuffle != nil {
-		w.shuffle.Shuffle(len(names), func(x, y int) { names[x], names[y] = names[y], names[x] })
-	}
-	w.out = append(w.out, '{')
-	for n, name := range names {
-		if n > 0 {
-			w.out = append(w.out, w.comma...)
-		}
-		w.text(name)
-		w.out = append(w.out, w.colon...)
-		w.value(o[name])
-	}
-	w.out = append(w.out, '}')
-}
-
-// text escapes what must be escaped and nothing else; bytes that are no UTF-8 become U+FFFD.
-func (w *writer) text(s string) {
-	w.out, _ = jsontext.AppendQuote(w.out, s)
-}
-
-func (w *writer) time(t time.Time) {
-	switch w.rendering.TimeLayout {
+func (r Rendering) time(t time.Time) []byte {
+	switch r.TimeLayout {
 	case EpochSeconds:
-		w.out = strconv.AppendInt(w.out, t.Unix(), 10)
+		return strconv.AppendInt(nil, t.Unix(), 10)
 	case EpochMilliseconds:
-		w.out = strconv.AppendInt(w.out, t.UnixMilli(), 10)
-	default:
-		w.text(t.In(w.rendering.Zone).Format(w.rendering.TimeLayout))
+		return strconv.AppendInt(nil, t.UnixMilli(), 10)
 	}
+	return strconv.AppendQuote(nil, t.In(r.Zone).Format(r.TimeLayout))
 }

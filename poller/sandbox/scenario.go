@@ -78,7 +78,6 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	if o.Rendering != nil {
 		p.rendering = *o.Rendering
 	}
-	p.rendering.Seed = o.Seed
 	for _, id := range s.Agencies {
 		p.Model.AddAgency(id)
 	}

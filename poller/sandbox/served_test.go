@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"doorbell/poller/listings/listingstest"
 )
 
 func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
@@ -54,16 +56,16 @@ func TestWhoHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
 			m := newModel(Options{KeepLog: true})
 			publish(t, m, "A100", "r")
 			id := add(t, m, "A100", "r", ContactRequest{Message: message})
-			p := listen(t, New(m, steady(Flat())))
+			p := listingstest.Serve(t, New(m, steady(Flat())))
 			served := func() int { synctest.Wait(); c, _ := m.Truth().ContactRequest(id); return c.Served }
 
-			whole := p.exchange(t, contactRequestsPath("r"), -1)
+			whole := fetch(t, p, contactRequestsPath("r"), -1)
 			if got := served(); got != 1 {
 				t.Fatalf("a whole answer: %+v", got)
 			}
 			head := bytes.Index(whole, []byte("\r\n\r\n")) + 4
 			for _, n := range []int{0, 1, head - 1, head, head + 1, (head + len(whole)) / 2, len(whole) - 1} {
-				p.exchange(t, contactRequestsPath("r"), n)
+				fetch(t, p, contactRequestsPath("r"), n)
 				if got := served(); got != 1 {
 					t.Errorf("%d of %d bytes read: counted as served", n, len(whole))
 				}
@@ -169,11 +171,11 @@ func TestADelayEndsWithTheClientAndTellsTheTruthOfItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(Options{KeepLog: true})
 		publish(t, m, "A100", "r")
-		p := listen(t, New(m, Flat()))
+		p := listingstest.Serve(t, New(m, Flat()))
 		m.SetFault(func(Call) *Fault { return &Fault{Delay: time.Hour} })
 
 		began := time.Now()
-		p.exchange(t, insertionsPath("A100"), 0) // hangs up at once
+		fetch(t, p, insertionsPath("A100"), 0) // hangs up at once
 		synctest.Wait()
 		if log := m.Log(Filter{}); len(log) != 1 || log[0].Status != 0 || !log[0].Broken || time.Since(began) != 0 {
 			t.Errorf("%+v after %v", log, time.Since(began))
@@ -183,7 +185,7 @@ func TestADelayEndsWithTheClientAndTellsTheTruthOfItsEnd(t *testing.T) {
 			time.Sleep(time.Minute)
 			_ = m.DeactivateKey(testKey)
 		}()
-		answer := p.exchange(t, insertionsPath("A100"), -1)
+		answer := fetch(t, p, insertionsPath("A100"), -1)
 		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) || time.Since(began) != time.Hour {
 			t.Errorf("%.20s after %v", answer, time.Since(began))
 		}

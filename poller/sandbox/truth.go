@@ -72,6 +72,18 @@ func (i InsertionTruth) VisibleAt(t time.Time) bool {
 	return slices.ContainsFunc(i.Visible, func(v Interval) bool { return !t.Before(v.From) && (v.Until.IsZero() || t.Before(v.Until)) })
 }
 
+// AbsentBetween reports whether it had come off the list by the second moment, and was not back by
+// the first.
+func (i InsertionTruth) AbsentBetween(from, to time.Time) bool {
+	for n, v := range i.Visible {
+		ended := !v.Until.IsZero() && !v.Until.After(to)
+		if ended && (n+1 == len(i.Visible) || i.Visible[n+1].From.After(from)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Insertion looks up one reference of one agency.
 func (t Truth) Insertion(agencyID, reference string) (InsertionTruth, bool) {
 	return find(t.Insertions, func(i InsertionTruth) bool { return i.AgencyID == agencyID && i.Reference == reference })

@@ -15,22 +15,34 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NatsServer is a server as somebody else may run it.
-func NatsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
+// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free,
+// which the default of a stream may exceed.
+const maxFar = 64 << 30
+
+// startNATS starts a server with JetStream in a folder.
+func startNATS(t testing.TB, o server.Options) *server.Server {
 	t.Helper()
-	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: ShortDir(t), JetStreamMaxStore: maxFar}
-	for _, c := range change {
-		c(o)
-	}
-	s, err := server.NewServer(o)
+	o.NoSigs, o.NoLog, o.JetStreamMaxStore = true, true, maxFar
+	s, err := server.NewServer(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(Patience) {
 		t.Fatal("the server does not start")
 	}
+	return s
+}
+
+// NatsServer is a server as somebody else may run it, until the end of the test.
+func NatsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
+	t.Helper()
+	o := server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: ShortDir(t)}
+	for _, c := range change {
+		c(&o)
+	}
+	s := startNATS(t, o)
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	return s
 }
 
@@ -88,10 +100,6 @@ type FarServer struct {
 	running        *server.Server
 }
 
-// maxFar is what the streams of a server may reserve. Without it, that is a part of what is free,
-// which the default of a stream may exceed.
-const maxFar = 64 << 30
-
 func StartFar(t *testing.T) *FarServer {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,20 +116,10 @@ func (f *FarServer) Start(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := server.NewServer(&server.Options{
-		Host: f.host, Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.Folder, JetStreamMaxStore: maxFar, SyncAlways: f.Sync,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	if !s.ReadyForConnections(Patience) {
-		t.Fatal("the external server does not start")
-	}
-	if a, ok := s.Addr().(*net.TCPAddr); ok {
+	f.running = startNATS(t, server.Options{Host: f.host, Port: f.port, JetStream: true, StoreDir: f.Folder, SyncAlways: f.Sync})
+	if a, ok := f.running.Addr().(*net.TCPAddr); ok {
 		f.port = a.Port
 	}
-	f.running = s
 }
 
 func (f *FarServer) Stop() {
@@ -131,22 +129,24 @@ func (f *FarServer) Stop() {
 
 func (f *FarServer) URL() string { return fmt.Sprintf("nats://%s:%d", f.host, f.port) }
 
-// Suffer lets one thing happen to the server.
+// Suffer lets one thing happen to the server: it is restarted, loses its stream, or its folder, or
+// everything since that was copied.
 func (f *FarServer) Suffer(t *testing.T, what string) {
 	t.Helper()
 	if what == "delete" {
-		f.deleteStream(t)
+		_, js := Connected(t, f.URL())
+		_ = js.DeleteStream(t.Context(), "LISTINGS") // perhaps it is not there again yet
 		return
 	}
 	f.Stop()
 	var err error
-	switch _, none := os.Stat(f.copied); {
+	_, none := os.Stat(f.copied)
+	switch {
 	case what == "lose":
 		err = f.remove()
-	case what == "copy" && none == nil:
-	case what == "copy" || what == "cut" && none != nil:
+	case what == "copy" && none != nil || what == "cut" && none != nil:
 		err = os.CopyFS(f.copied, os.DirFS(f.Folder))
-	case what == "cut": // everything since the copy is gone
+	case what == "cut":
 		if err = f.remove(); err == nil {
 			err = os.Rename(f.copied, f.Folder)
 		}
@@ -167,10 +167,4 @@ func (f *FarServer) remove() error {
 	}
 	defer os.RemoveAll(gone) // or at the end of the test
 	return os.Rename(f.Folder, filepath.Join(gone, "far"))
-}
-
-func (f *FarServer) deleteStream(t *testing.T) {
-	t.Helper()
-	_, js := Connected(t, f.URL())
-	_ = js.DeleteStream(t.Context(), "LISTINGS") // perhaps it is not there again yet
 }

@@ -28,8 +28,7 @@ type Oracle struct {
 	// began is the moment before the watch of all agencies began, as exactly as a test knows it:
 	// what was created before from is old, from until on it is news, in between it may be either.
 	From, Until time.Time
-	clocks      time.Duration // by how much those of doorbells may differ from the API's
-	Zoneless    bool          // times of the API name no zone: the watch begins two hours earlier
+	Zoneless    bool // times of the API name no zone: the watch begins two hours earlier
 }
 
 // Message is one message of the stream, decoded by hand: header names and payload members as the
@@ -119,9 +118,9 @@ func (o Oracle) Judge(all []Message) []string {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	o.judgeOrder(all, say)
 	truth := o.Model.Truth()
-	o.JudgeContactRequests(all, truth, say)
+	o.judgeContactRequests(all, truth, say)
 	if !o.Several {
-		o.JudgeInsertions(all, truth, say)
+		o.judgeInsertions(all, truth, say)
 	}
 	return wrong
 }
@@ -195,9 +194,9 @@ func (o Oracle) justBefore() time.Duration {
 	return 15 * time.Minute
 }
 
-// JudgeContactRequests: what a good answer showed and is younger than the watch is announced once;
+// judgeContactRequests: what a good answer showed and is younger than the watch is announced once;
 // nothing else is.
-func (o Oracle) JudgeContactRequests(all []Message, truth sandbox.Truth, say sayer) {
+func (o Oracle) judgeContactRequests(all []Message, truth sandbox.Truth, say sayer) {
 	announced := map[string]int{}
 	for _, m := range all {
 		if m.Kind() != string(events.TypeContactRequestCreated) {
@@ -226,7 +225,7 @@ func (o Oracle) JudgeContactRequests(all []Message, truth sandbox.Truth, say say
 
 // judgeInsertions: nothing disappeared that was there all the time, nothing appeared twice in a
 // row, no change without a new version.
-func (o Oracle) JudgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
+func (o Oracle) judgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
 	type key struct{ agency, reference string }
 	gone := map[key]bool{}
 	changed := map[key]int{}
@@ -246,7 +245,7 @@ func (o Oracle) JudgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
 				say("insertion %q of %s disappeared twice in a row", k.reference, k.agency)
 			}
 			gone[k] = true
-			if !absentBetween(i, m.Body.LastSeenAt.Add(-o.clocks), m.Body.ObservedAt.Add(o.clocks)) {
+			if !i.AbsentBetween(m.Body.LastSeenAt, m.Body.ObservedAt) {
 				say("insertion %q of %s was published all the time and is said to have disappeared", k.reference, k.agency)
 			}
 		case events.TypeInsertionReappeared:
@@ -263,19 +262,6 @@ func (o Oracle) JudgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
 			say("insertion %q of %s changed %d times, with %d versions", i.Reference, i.AgencyID, n, len(i.Versions))
 		}
 	}
-}
-
-// absentBetween says whether the insertion was not published at some moment between two.
-func absentBetween(i sandbox.InsertionTruth, from, to time.Time) bool {
-	for n, v := range i.Visible {
-		if v.Until.IsZero() || v.Until.After(to) {
-			continue
-		}
-		if n+1 == len(i.Visible) || i.Visible[n+1].From.After(from) {
-			return true
-		}
-	}
-	return false
 }
 
 // Settled says what the stream does not tell yet of how things stand now: empty if it has caught
@@ -296,7 +282,7 @@ func (o Oracle) Settled(all []Message) []string {
 		case events.TypeContactRequestCreated:
 			told[m.Body.ContactRequestID] = true
 		case events.TypeWatchBaselined:
-			baselined[m.Body.AgencyID] = m.Body.ObservedAt.Add(o.clocks)
+			baselined[m.Body.AgencyID] = m.Body.ObservedAt
 		}
 	}
 	now := time.Now()
@@ -341,8 +327,6 @@ func LastWatch(all []Message) string {
 	return text
 }
 
-func First(list []string, most int) []string { return list[:min(len(list), most)] }
-
 // MustKeepItsPromises waits until the stream has caught up with the API, which must have come to
 // rest, and judges it. It gives up when for so long nothing was caught up.
 func (o Oracle) MustKeepItsPromises(t *testing.T, url string, patience time.Duration) []Message {
@@ -368,7 +352,7 @@ func (o Oracle) MustKeepItsPromises(t *testing.T, url string, patience time.Dura
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v; the watch told last: %s", patience, len(missing), err,
-				missing[:min(3, len(missing))], First(o.Judge(all), 10), LastWatch(all))
+				missing[:min(3, len(missing))], o.Judge(all), LastWatch(all))
 		}
 		time.Sleep(max(100*time.Millisecond, 3*time.Since(asked))) // the daemon is another process: there is no signal to wait for
 	}

@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,35 +23,10 @@ type outage struct {
 	first, over string // words of the log lines that must be there: when it begins, and when it is over
 }
 
-// cable is a way to the API that can be cut.
-type cable struct {
-	http.RoundTripper
-	cut atomic.Bool
-}
-
-func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.cut.Load() {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	}
-	return c.RoundTripper.RoundTrip(r)
-}
-
-func (d *day) cable() *cable {
-	if c, ok := d.options.Poller.API.Transport.(*cable); ok {
-		return c
-	}
-	c := &cable{RoundTripper: d.options.Poller.API.Transport}
-	d.options.Poller.API.Transport = c
-	return c
-}
-
 // misbehave lets the API answer with a fault, as a rule says.
 func misbehave(fault string, rule sandbox.Rule) func(d *day) {
 	return func(d *day) {
-		var ok bool
-		if rule.Fault, ok = sandbox.FaultNamed(fault); !ok {
-			d.t.Fatalf("no fault %s", fault)
-		}
+		rule.Fault = faultNamed(d.t, fault)
 		d.model.SetFault(sandbox.Misbehave(1, rule))
 	}
 }
@@ -64,24 +34,24 @@ func misbehave(fault string, rule sandbox.Rule) func(d *day) {
 func behave(d *day) { d.model.SetFault(nil) }
 
 var outages = []outage{
-	{"the API is down", 24 * time.Hour, func(d *day) { d.cable().cut.Store(true) }, func(d *day) { d.cable().cut.Store(false) }, "the API does not answer", "the API answers again"},
+	{"the API is down", 24 * time.Hour, (*day).disconnect, (*day).connect, "the API does not answer", "the API answers again"},
 	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API throttles a key", "the API serves the key again"},
 	{"503 to some", 6 * time.Hour, misbehave("503", sandbox.Rule{Share: 0.5}), behave, "503", "walks are complete again"},
-	{"contact requests cannot be read", 6 * time.Hour, misbehave("html", sandbox.Rule{Share: 0.4, Operation: sandbox.OperationContactRequests}), behave, "a poll failed", "polls of an insertion work again"},
-	{"NATS is away", 12 * time.Hour, (*day).natsGoes, (*day).natsComes, "takes no events", "works again"},
+	{
+		"contact requests cannot be read", 6 * time.Hour,
+		misbehave("html", sandbox.Rule{Share: 0.4, Operation: sandbox.OperationContactRequests}), behave,
+		"a poll failed", "polls of an insertion work again",
+	},
+	{"NATS is away", 12 * time.Hour, (*day).natsGoes, (*day).natsMayCome, "takes no events", "works again"},
 	{"the store is full", 2 * time.Hour, (*day).fill, func(*day) {}, "the store is full", ""},
 }
 
-func (d *day) natsGoes() {
-	d.daemon.Server().Shutdown()
-	d.must(os.Rename(d.streams(), filepath.Join(d.dir, "away")))
-	d.must(os.WriteFile(d.streams(), nil, 0o600))
+func (d *day) disconnect() {
+	d.refusing.Store(true)
+	d.transport.CloseIdleConnections()
 }
 
-func (d *day) natsComes() {
-	d.must(os.Remove(d.streams()))
-	d.must(os.Rename(filepath.Join(d.dir, "away"), d.streams()))
-}
+func (d *day) connect() { d.refusing.Store(false) }
 
 // fill starts the daemon with no room at all.
 func (d *day) fill() {
@@ -112,7 +82,6 @@ func (o outage) live(t *testing.T, seed uint64, dir string) {
 	defer d.end()
 	d.options.Log = slog.New(cli.NewDedupe(slog.NewJSONHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
 	d.options.Poller.PollInterval, d.options.Poller.WalkInterval = 30*time.Second, 2*time.Minute
-	d.cable()
 	d.begin()
 	quiet := time.Hour
 	if *rounds == 1 {

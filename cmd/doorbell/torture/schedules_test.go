@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +103,8 @@ type day struct {
 	options   daemon.Options
 	key       string
 	log       doorbelltest.Transcript
+	transport *http.Transport
+	refusing  atomic.Bool // nobody listens at the API
 
 	daemon *daemon.Daemon
 	stop   context.CancelFunc
@@ -130,8 +134,14 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	rendering := d.rendering()
 	d.oracle.Zoneless = rendering.TimeLayout == sandbox.TimeZoneless
 	d.say("rendering %s", rendering.Name)
-	transport := &http.Transport{DialContext: listingstest.Serve(t, sandbox.New(d.model, rendering)).Dial, DisableCompression: true}
-	t.Cleanup(transport.CloseIdleConnections)
+	api := listingstest.Serve(t, sandbox.New(d.model, rendering))
+	d.transport = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if d.refusing.Load() {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+		return api.Dial(ctx, network, address)
+	}}
+	t.Cleanup(d.transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	d.options = daemon.Options{
 		Base: config.Base{
@@ -140,7 +150,7 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 		CheckEvery: 2 * time.Minute, // most of what happens in a day would be checks
 		Log:        log,
 		Poller: poller.Options{
-			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, PollInterval: 20 * time.Minute, WalkInterval: 30 * time.Minute,
+			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: d.transport}, PollInterval: 20 * time.Minute, WalkInterval: 30 * time.Minute,
 		},
 	}
 	return d
@@ -310,11 +320,7 @@ var ofContacts = strings.Fields("renamed reshaped bad_utf8 half_surrogate name_t
 func (d *day) weather() {
 	n := d.random.IntN(len(weathers) + len(ofContacts))
 	name := slices.Concat(weathers, ofContacts)[n]
-	fault, ok := sandbox.FaultNamed(name)
-	if !ok {
-		d.t.Fatalf("no fault %s", name)
-	}
-	rule := sandbox.Rule{Fault: fault, Share: []float64{0.1, 0.5, 0.9, 1}[d.random.IntN(4)]}
+	rule := sandbox.Rule{Fault: faultNamed(d.t, name), Share: []float64{0.1, 0.5, 0.9, 1}[d.random.IntN(4)]}
 	rule.Operation = []string{"", sandbox.OperationInsertions, sandbox.OperationContactRequests}[d.random.IntN(3)]
 	if n >= len(weathers) {
 		rule.Operation = sandbox.OperationContactRequests
@@ -325,6 +331,14 @@ func (d *day) weather() {
 	d.say("%s of %s%s for %s, share %v", name, rule.AgencyID, rule.Operation, lasts, rule.Share)
 	d.faultsUntil = time.Now().Add(lasts)
 	d.model.SetFault(d.fault(sandbox.Misbehave(d.random.Uint64(), rule)))
+}
+
+func faultNamed(t *testing.T, name string) sandbox.Fault {
+	f, ok := sandbox.FaultNamed(name)
+	if !ok {
+		t.Fatalf("no fault %s", name)
+	}
+	return f
 }
 
 // fault is a weather through which the daemon can still be killed.
@@ -452,22 +466,24 @@ func (d *day) rest() {
 // natsAway takes the folder away, too: whoever looks after the server would start it anew.
 func (d *day) natsAway() {
 	d.say("NATS goes")
-	d.daemon.Server().Shutdown()
-	away := filepath.Join(d.dir, "away")
-	d.must(os.Rename(d.streams(), away))
-	d.must(os.WriteFile(d.streams(), nil, 0o600))
+	d.natsGoes()
 	d.pass(3 * time.Hour)
 	if _, err := d.daemon.Server().InProcessConn(); err == nil {
 		d.t.Error("NATS was not away")
 	}
-	d.must(os.Remove(d.streams()))
-	d.must(os.Rename(away, d.streams()))
-	d.natsBack()
+	d.natsMayCome()
+	d.natsRestart()
 }
 
-func (d *day) natsBack() {
-	d.say("NATS comes")
-	d.must(d.daemon.Server().Restart(d.t.Context()))
+func (d *day) natsGoes() {
+	d.daemon.Server().Shutdown()
+	d.must(os.Rename(d.streams(), filepath.Join(d.dir, "away")))
+	d.must(os.WriteFile(d.streams(), nil, 0o600))
+}
+
+func (d *day) natsMayCome() {
+	d.must(os.Remove(d.streams()))
+	d.must(os.Rename(filepath.Join(d.dir, "away"), d.streams()))
 }
 
 func (d *day) natsRestart() {
@@ -492,7 +508,7 @@ func (d *day) streamCopied() {
 	copied := filepath.Join(d.dir, fmt.Sprint("cut", time.Now().Unix()))
 	d.must(os.CopyFS(copied, os.DirFS(d.streams())))
 	d.cut = copied
-	d.natsBack()
+	d.natsRestart()
 }
 
 func (d *day) streamCut() {
@@ -505,14 +521,14 @@ func (d *day) streamCut() {
 	d.must(os.RemoveAll(d.streams()))
 	d.must(os.Rename(d.cut, d.streams()))
 	d.cut = ""
-	d.natsBack()
+	d.natsRestart()
 }
 
 func (d *day) folderLost() {
 	d.say("the stream's folder is lost")
 	d.daemon.Server().Shutdown()
 	d.must(os.RemoveAll(d.streams()))
-	d.natsBack()
+	d.natsRestart()
 }
 
 func (d *day) streams() string {

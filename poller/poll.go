@@ -229,7 +229,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	q.Place = p.place
 	q.Settled = p.isSettled
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.key(), p.a.id, p.reference, q)
-	status := noneStatus(err)
+	status := NoneStatus(err)
 	if err != nil && status == 0 {
 		return nil, err
 	}
@@ -243,9 +243,9 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	return page, p.a.locate(listings.OperationContactRequests, p.reference, page.Place(), records, page.Received)
 }
 
-// noneStatus returns the status of a response if it means that there are no contact requests;
+// NoneStatus returns the status of a response if it means that there are no contact requests;
 // otherwise 0.
-func noneStatus(err error) (code int) {
+func NoneStatus(err error) (code int) {
 	var status *listings.StatusError
 	var drift *listings.DriftError
 	switch {

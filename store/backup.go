@@ -72,6 +72,22 @@ func writeFile(path string, copy func(io.Writer) error) error {
 	return errors.Join(copy(f), f.Sync(), f.Close())
 }
 
+// ReplaceFile writes a file for its owner only, all of it or nothing, and brings it to the disk.
+func ReplaceFile(path string, b []byte) error {
+	made := path + ".new"
+	err := writeFile(made, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(made, path); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
 // NotCompacted is why the start could not compact the file, which is as it was; nil if it did or
 // had no need to.
 func (s *Store) NotCompacted() error { return s.notCompacted }

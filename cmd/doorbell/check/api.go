@@ -127,21 +127,21 @@ func explain(err error) (text, remedy string) {
 	if errors.As(err, &of) {
 		text = strings.TrimPrefix(of.Error(), of.String()+": ")
 	}
+	elsewhere := false
 	switch e := of.(type) {
 	case *listings.TransportError:
 		return "no response (" + text + ")", "are DOORBELL_BASE_URL, DNS, network and HTTPS_PROXY right? " +
 			"An authority of your own goes into DOORBELL_CA_FILE"
 	case *listings.StatusError:
-		if e.Status/100 != 3 && e.Status != http.StatusNotFound {
-			return text, remedy
-		}
+		elsewhere = e.Status/100 == 3 || e.Status == http.StatusNotFound
 	case *listings.DriftError:
-		text = "not a response of this API: " + text
-	default:
-		return text, remedy
+		text, elsewhere = "not a response of this API: "+text, true
 	}
-	return text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway " +
-		"may stand in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
+	if elsewhere {
+		remedy = "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway " +
+			"may stand in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
+	}
+	return text, remedy
 }
 
 // responses reports what the list of an agency showed, then the contact requests of its first
@@ -156,29 +156,20 @@ func (c *checker) responses(ctx context.Context, a poller.AgencyKeys, list *list
 		page, err := c.client.ContactRequests(ctx, a.Key, a.ID, i.Reference, listings.ContactRequestsQuery{
 			NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc",
 		})
-		if isNone(err) {
+		switch {
+		case poller.NoneStatus(err) != 0:
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			text, _ := explain(err)
 			c.report.fail(SectionResponses, "contact requests: "+text, "if it stays so, no lead is seen: ask the provider "+
 				"whether the key may read contact requests, or name the place of the records in DOORBELL_RECORDS_PATH")
 			return
-		}
-		if len(page.ContactRequests) > 0 {
+		case len(page.ContactRequests) > 0:
 			c.contactRequests(page)
 			return
 		}
 	}
 	c.report.ok(SectionResponses, "no contact request was seen, so their ids and times are not known yet")
-}
-
-// isNone reports whether a failure stands for an insertion without contact requests.
-func isNone(err error) bool {
-	var status *listings.StatusError
-	var drift *listings.DriftError
-	return errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusGone) ||
-		errors.As(err, &drift) && drift.Status == http.StatusNoContent
 }
 
 // someOf are two insertions of a list, or all it has.

@@ -86,6 +86,7 @@ func (m *madeUp) fast(dir string) []string {
 
 // watch runs a daemon and reads its stream as any subscriber would.
 func (c *DemoCmd) watch(ctx context.Context, p *program, out io.Writer, api madeUp, dir string) error {
+	began := time.Now()
 	natsListen, err := freeAddress(out, "NATS", c.NATSListen)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ What was there before is learned first and not announced. Then, as it happens:
 	for !d.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
 		time.Sleep(10 * time.Millisecond)
 	}
-	began, count := time.Now(), 0
+	count := 0
 	conn, err := p.connectTo(ctx, natsd.Dial{URL: s.NATS.URL})
 	if err == nil {
 		count, err = EventForm{JSON: c.JSON}.print(ctx, p, p.tail(ctx, conn, demoStream), func(e ops.LoggedEvent, width int) string {

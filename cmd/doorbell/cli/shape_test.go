@@ -98,32 +98,3 @@ func TestAHaltedAgencyIsNotAskedForItsShape(t *testing.T) {
 	}
 	d.Stop(t)
 }
-
-// TestRunWatchesTheFormOfAnAPI gives the real program the form of an odd API.
-func TestRunWatchesTheFormOfAnAPI(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.SceneOf(t, 12, []string{"A100"})
-	r, _ := sandbox.RenderingNamed("data-nested")
-	original := httptest.NewServer(sandbox.New(s.Model, r))
-	defer original.Close()
-	path, _ := shapeOf(t, s, doorbelltest.RunEnviron(s.Dir, original.URL, doorbelltest.TestKey, "A100"))
-	served := doorbelltest.Launch(t, nil, "sandbox", "--shape", path, "--listen", "127.0.0.1:0", "--agencies", "A100")
-	url := served.Stdout.Await(t, `API is at (http://\S+), for agencies A100`)[1]
-	dir := doorbelltest.ShortDir(t)
-	environ := append(doorbelltest.RunEnviron(dir, url, madeUpKey, "A100"), "DOORBELL_BASELINE=emit")
-	d := doorbelltest.Launch(t, environ, "run")
-	doorbelltest.Eventually(t, "the agency is learned", func() bool {
-		return strings.Contains(doorbelltest.Run(t, environ, "events", "ls", "--type", "watch.baselined", "--json").Stdout, "watch.baselined")
-	})
-	appeared := doorbelltest.Run(t, environ, "events", "ls", "--type", "insertion.appeared", "--json").Stdout
-	if n := strings.Count(appeared, "\n"); n != 12 {
-		t.Errorf("%d insertions appeared", n)
-	}
-	for _, bad := range []string{"watch.schema_drifted", "watch.gap_detected", "access.halted", "watch.stale"} {
-		if got := doorbelltest.Run(t, environ, "events", "ls", "--type", bad, "--json").Stdout; got != "" {
-			t.Error(got)
-		}
-	}
-	d.Stop(t)
-	served.Stop(t)
-}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"doorbell/store"
 )
 
 // Folder is where receipts are in the data directory.
@@ -84,30 +86,10 @@ func (p *Places) Save(r Receipt) error {
 		err = os.MkdirAll(filepath.Join(p.Dir, Folder), 0o700)
 	}
 	if err == nil {
-		err = replace(p.Path(r), append(b, '\n'))
+		err = store.ReplaceFile(p.Path(r), append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("receipt: %w", err)
 	}
 	return nil
-}
-
-// replace writes a file for the owner only, all of it or nothing, and brings it to the disk.
-func replace(path string, b []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

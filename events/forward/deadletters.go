@@ -47,10 +47,8 @@ type Letter struct {
 // DeadLetters gives access to the events that receivers permanently rejected, of all forwarders. It
 // is for one goroutine at a time.
 type DeadLetters struct {
-	conn   stream.Conn
-	js     jetstream.JetStream
 	prefix string
-	stream string
+	stream stream.Client
 }
 
 // answerLimit is how long a response of the NATS server may take.
@@ -58,18 +56,14 @@ const answerLimit = 5 * time.Second
 
 // OpenDeadLetters opens the dead letters beside a stream of events, whose name it takes. It makes
 // no network calls.
-func OpenDeadLetters(conn stream.Conn, prefix, events string) (*DeadLetters, error) {
-	js, err := conn.JetStream()
-	if err != nil {
-		return nil, fmt.Errorf("dead letters: %w", err)
-	}
-	return &DeadLetters{conn: conn, js: js, prefix: prefix, stream: stream.DeadLetters(events)}, nil
+func OpenDeadLetters(conn stream.Conn, prefix, events string) *DeadLetters {
+	return &DeadLetters{prefix, client(conn, stream.DeadLetters(events))}
 }
 
 // List yields the letters, oldest first. A missing stream is an empty list.
 func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		for m, err := range client(d.conn, d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
+		for m, err := range d.stream.Read(ctx, deadSubjects(d.prefix), 0) {
 			if errors.Is(err, jetstream.ErrStreamNotFound) {
 				return
 			}
@@ -86,16 +80,11 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 
 // Count returns the number of letters; 0 if their stream does not exist yet.
 func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	s, err := d.js.Stream(ctx, d.stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	s, err := d.stream.State(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return 0, fmt.Errorf("dead letters: %w", err)
 	}
-	return s.CachedInfo().State.Msgs, nil
+	return s.Messages, nil
 }
 
 // Resend sends a letter once more, as a delivery of its own: to its own receiver if the routes of its
@@ -137,7 +126,7 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	if _, err := d.get(ctx, number); err != nil {
 		return err
 	}
-	if _, err := client(d.conn, d.stream).EraseAt(ctx, number); err != nil {
+	if _, err := d.stream.EraseAt(ctx, number); err != nil {
 		return fmt.Errorf("dead letter %d stays: %w", number, err)
 	}
 	return nil
@@ -147,7 +136,7 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 // missing.
 func (d *DeadLetters) get(ctx context.Context, number uint64) (m *stream.Message, err error) {
 	if number > 0 {
-		m, err = client(d.conn, d.stream).Get(ctx, stream.Query{Sequence: number})
+		m, err = d.stream.Get(ctx, stream.Query{Sequence: number})
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && m == nil,

@@ -18,9 +18,7 @@ import (
 
 func (w *world) deadLetters() *DeadLetters {
 	w.t.Helper()
-	d, err := OpenDeadLetters(stream.Conn{Conn: w.nc}, "listings", "LISTINGS")
-	must(w.t, err)
-	return d
+	return OpenDeadLetters(stream.Conn{Conn: w.nc}, "listings", "LISTINGS")
 }
 
 // letters are all dead letters.
@@ -161,8 +159,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	_, stop = w.launch()
 	eventually(t, "forwarded", func() bool { return len(o.ids()) == 6 && len(w.letters()) == 1 })
 	w.must(stop())
-	d, err := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")
-	must(t, err)
+	d := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := d.Drop(ctx, 1); err == nil || len(w.letters()) != 1 {

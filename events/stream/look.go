@@ -12,7 +12,8 @@ import (
 type State struct {
 	Created     time.Time // another time: another stream of the same name
 	First, Last uint64    // sequences; an empty stream has a First above Last
-	Alone       bool      // it has no replicas, and may be read in batches
+	Messages    uint64
+	Alone       bool // it has no replicas, and may be read in batches
 }
 
 // State asks for the state of the stream.
@@ -29,7 +30,7 @@ func (c Client) State(ctx context.Context) (State, error) {
 	}
 	i := s.CachedInfo()
 	return State{
-		Created: i.Created, First: i.State.FirstSeq, Last: i.State.LastSeq,
+		Created: i.Created, First: i.State.FirstSeq, Last: i.State.LastSeq, Messages: i.State.Msgs,
 		Alone: i.Config.Replicas <= 1 && i.Config.AllowDirect,
 	}, nil
 }

@@ -156,11 +156,9 @@ func (p *program) openDeadLetters(ctx context.Context, c *config.Config) (*deadL
 	if c.NATS.URL == "" {
 		d.daemon = options.Client(c.Base)
 	}
-	d.DeadLetters, err = forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream())
-	if err == nil {
-		for l, failed := range d.List(ctx) {
-			d.list, err = append(d.list, l), failed
-		}
+	d.DeadLetters = forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream())
+	for l, failed := range d.List(ctx) {
+		d.list, err = append(d.list, l), failed
 	}
 	if err != nil {
 		return nil, exit.Failed(stream.Explain(conn, err),

@@ -155,11 +155,10 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())
 			}
 		}
-		letters, err := a.letters()
-		if err != nil || o.Receivers == nil {
+		if o.Receivers == nil {
 			return
 		}
-		if n, err := letters.Count(ctx); err == nil {
+		if n, err := a.letters().Count(ctx); err == nil {
 			a.deadLetters.Store(n)
 		}
 	})
@@ -167,17 +166,13 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 }
 
 // letters are the dead letters.
-func (a *Daemon) letters() (*forward.DeadLetters, error) {
+func (a *Daemon) letters() *forward.DeadLetters {
 	return forward.OpenDeadLetters(a.conn, a.o.SubjectPrefix, a.o.Stream())
 }
 
 // dropLetter erases a dead letter for commands whose user of NATS may not do so.
 func (a *Daemon) dropLetter(ctx context.Context, q ops.DropLetterRequest) (none ops.Nothing, err error) {
-	letters, err := a.letters()
-	if err != nil {
-		return none, err
-	}
-	return none, letters.Drop(ctx, q.Number)
+	return none, a.letters().Drop(ctx, q.Number)
 }
 
 // forwarderStatus adds the state of the forwarder, worker by worker.

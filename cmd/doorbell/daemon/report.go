@@ -28,12 +28,8 @@ func (a *Daemon) reportOf(ctx context.Context, from, to time.Time, includes func
 	if err != nil {
 		return r, err
 	}
-	letters, err := a.letters()
-	if err != nil {
-		return r, err
-	}
 	s := report.Source{
-		From: from, To: to, Zone: a.o.Zone, Includes: includes, Acknowledged: cursor.Highest, Listings: published, Letters: letters.List(ctx),
+		From: from, To: to, Zone: a.o.Zone, Includes: includes, Acknowledged: cursor.Highest, Listings: published, Letters: a.letters().List(ctx),
 		Events: eventsOf(ops.Log{Store: a.store}.Events(ctx, ops.EventQuery{Since: from, Until: to})),
 	}
 	s.Deliveries, s.Problems = a.deliveries()

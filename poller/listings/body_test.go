@@ -56,50 +56,6 @@ func TestABodyIsNoLargerThanAllowedAsItComesOrUnpackedOrDecoded(t *testing.T) {
 	}
 }
 
-func TestACharsetIsReadAsItIsDeclared(t *testing.T) {
-	for declared, want := range map[string]string{
-		"application/json; charset=ISO-8859-1": "é", "text/json;CHARSET = 'latin1'": "é", `application/json; charset="windows-1252"; profile=x`: "é",
-		"application/json; charset=windows-1251": "й", "application/json": "\xe9", "application/json; charset=utf-8": "\xe9",
-		"application/json; charset=none": "\xe9", "application/json; charset=": "\xe9", "application/json; xcharset=latin1": "\xe9",
-	} {
-		if got, err := inUTF8([]byte("\xe9"), declared, 100); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v, want %q", declared, got, err, want)
-		}
-	}
-	for _, body := range []string{"", "é", "\ufeff[]", "\x00"} {
-		if got, err := inUTF8([]byte(body), "a/b; charset=latin1", 100); err != nil || string(got) != body {
-			t.Errorf("%q: %q, %v", body, got, err)
-		}
-	}
-}
-
-// closing answers with a body that knows whether it was closed.
-type closing struct {
-	io.Reader
-	status int
-	closed int
-}
-
-func (c *closing) Close() error { c.closed++; return nil }
-
-func (c *closing) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: c, ContentLength: -1}, nil
-}
-
-func TestEveryBodyIsClosed(t *testing.T) {
-	for _, status := range []int{200, 204, 301, 403, 500} {
-		for _, length := range []int{0, 1000, 1 << 20} {
-			a := &closing{Reader: strings.NewReader(strings.Repeat(" ", length)), status: status}
-			_, _ = newClient(t, func(o *Options) {
-				o.BaseURL, o.Transport, o.MaxBody = "https://api.example", a, 10_000
-			}).insertions(t)
-			if a.closed == 0 {
-				t.Errorf("status %d, %d bytes: not closed", status, length)
-			}
-		}
-	}
-}
-
 func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
 	whole := `{"results":[{"propertyReferenceId":"a"},{"propertyReferenceId":"b"}],"total":2}`
 	for _, framing := range []string{"length", "chunked", "close"} {

@@ -65,19 +65,6 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestACanceledRequestSaysSo(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	a := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		cancel()
-		<-r.Context().Done()
-	})
-	_, err := a.client(t).Insertions(ctx, testKey, "A100", InsertionsQuery{})
-	var broken *TransportError
-	if !errors.As(err, &broken) || broken.Stage != StageCanceled || !errors.Is(err, context.Canceled) {
-		t.Errorf("%T: %v", err, err)
-	}
-}
-
 func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
 	untrusted := httptest.NewUnstartedServer(body("[]"))
 	untrusted.Config.ErrorLog = quiet

@@ -1,12 +1,10 @@
 package listings
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -105,26 +103,6 @@ func TestNoErrorQuotesABodyOrTheKey(t *testing.T) {
 		}
 	}
 }
-
-func TestNoErrorOfTheTransportIsPassedOnAsItIs(t *testing.T) {
-	for _, cause := range []error{
-		errors.New(person), &net.DNSError{Err: person, Name: person, IsTimeout: true}, &net.OpError{Op: "dial", Err: errors.New(person)},
-		fmt.Errorf("%s: %w", person, context.DeadlineExceeded),
-	} {
-		_, err := newClient(t, func(o *Options) {
-			o.BaseURL = "https://api.example"
-			o.Transport = failing{cause}
-		}).insertions(t)
-		if !is[*TransportError](err) {
-			t.Errorf("%T %v", err, err)
-		}
-		assertNoSentinel(t, err)
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 func assertNoSentinel(t *testing.T, err error) {
 	t.Helper()

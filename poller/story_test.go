@@ -56,7 +56,7 @@ var storyFiles embed.FS
 // written as $form.
 //
 // a#{1..9}## is nine references. The agency of a reference is the one whose id has the same first
-// letter, else the first one. Selectors: list, requests, empty (of a REF without leads), REF, agency=, key=old|new, page=, page>,
+// letter, else the first one. Selectors: list, requests, empty (of a REF without leads), REF, agency=, key=old|new, page=, page>, size>,
 // walk=N (since the mark), times=N (the first N), for=20s (from the first on), spreads (after the
 // first one to all), even (a#2##, a#4##, …), status= (of asked).
 // Responses: a status, delay D, header NAME VALUE (_ is a space), date D (ahead), without REF, beside
@@ -95,7 +95,7 @@ type rule struct {
 
 type selector struct {
 	operation, agency, key, page string
-	beyond, status               int
+	beyond, larger, status       int // than this page, than this number of contact requests
 	even, empty                  bool
 	references                   []string
 }
@@ -480,6 +480,8 @@ func (s *story) selects(words []string) (x selector, others []string) {
 			x.key = map[string]string{"old": "key-1", "new": "key-2"}[value]
 		case strings.HasPrefix(word, "page>"):
 			x.beyond = s.int(value)
+		case strings.HasPrefix(word, "size>"):
+			x.larger = s.int(value)
 		case name == "page":
 			x.page = value
 		case name == "status":
@@ -492,12 +494,13 @@ func (s *story) selects(words []string) (x selector, others []string) {
 }
 
 func (x selector) matches(c sandbox.Call) bool {
-	n, page := 0, 0
+	n, page, size := 0, 0, 0
 	fmt.Sscanf(c.Reference, "a#%d##", &n)
 	fmt.Sscan(c.Query.Get("page"), &page)
+	fmt.Sscan(c.Query.Get("numberOfItemsPerPage"), &size)
 	return (x.operation == "" || x.operation == c.Operation) && (x.agency == "" || x.agency == c.AgencyID) &&
 		(x.key == "" || x.key == c.Key) && (x.page == "" || x.page == cmp.Or(c.Query.Get("page"), "none")) &&
-		page >= x.beyond+min(x.beyond, 1) && (!x.even || n%2 == 0 && n > 0) &&
+		page >= x.beyond+min(x.beyond, 1) && size >= x.larger+min(x.larger, 1) && (!x.even || n%2 == 0 && n > 0) &&
 		(x.references == nil || slices.Contains(x.references, c.Reference))
 }
 

@@ -363,27 +363,6 @@ func TestAReplicaThatIsBehindClosesNoWindow(t *testing.T) {
 	})
 }
 
-// TestWhatALargerWindowFailedToShowIsFoundSoonAfterItIsAnsweredAgain lets all but small windows fail.
-func TestWhatALargerWindowFailedToShowIsFoundSoonAfterItIsAnsweredAgain(t *testing.T) {
-	inField(t, flatsNamed(1), func(w *world, p *portal) {
-		p.addMany(aFlat, 3, 24*time.Hour)
-		w.start()
-		w.pass(10 * time.Minute)
-		p.change(func() {
-			p.refuse = sizes(func(n int) bool { return n > 20 }, http.StatusInternalServerError)
-		})
-		live := p.addMany(aFlat, 60, 0)
-		w.pass(90 * time.Minute)
-		if n := count(p.log(), events.TypeContactRequestCreated); n < 20 || n == 60 {
-			t.Errorf("%d announced while larger windows fail", n)
-		}
-		p.mustCount(events.TypeWatchGapDetected, 1)
-		p.change(func() { p.refuse = nil })
-		w.pass(70 * time.Minute)
-		p.mustAnnounce(live...)
-	})
-}
-
 // mustMissNothingInSilence fails unless every contact request that a response showed is announced
 // once, nothing else is, and, where some were never shown, as many gap events as are allowed say
 // so; where all were, none.

@@ -45,6 +45,8 @@ func (r *reader) find(s *Setting) (text string) {
 	case path != "":
 		s.Source = sourceFile + path
 		text = r.file(named, path)
+	case name != s.Name:
+		s.Source = sourceEnvironment + " " + name
 	case text != "":
 		s.Source = sourceEnvironment
 	}

@@ -59,12 +59,9 @@ func Shape(ctx context.Context, c *config.Config, version string) (shape.File, e
 
 // shapesOf requests what an agency has beside its first page, until a response forbids more.
 func (r *recorder) shapesOf(ctx context.Context, a poller.AgencyKeys, page *listings.InsertionsPage) {
-	second, err := r.client.Insertions(ctx, a.Key, a.ID, listings.InsertionsQuery{
+	_, err := r.client.Insertions(ctx, a.Key, a.ID, listings.InsertionsQuery{
 		PageSize: listings.PageSize, Page: 1, Other: r.poll.Filter, Place: page.Place(),
 	})
-	if err == nil && sameInsertions(page, second) {
-		r.responses[len(r.responses)-1].Same = true
-	}
 	for _, i := range someOf(page) {
 		if class := watch.Classify(err); class == watch.ClassRefused || slices.Contains(endings, class) {
 			return
@@ -73,11 +70,6 @@ func (r *recorder) shapesOf(ctx context.Context, a poller.AgencyKeys, page *list
 			NumberOfItemsPerPage: 100, SortBy: "createdAt", SortOrder: "desc",
 		})
 	}
-}
-
-// sameInsertions reports whether two pages show the same insertions.
-func sameInsertions(a, b *listings.InsertionsPage) bool {
-	return slices.EqualFunc(a.Insertions, b.Insertions, func(x, y listings.Insertion) bool { return x.Reference == y.Reference })
 }
 
 // recorder describes the responses to the requests of a checker.

@@ -78,20 +78,16 @@ func (h *handler) refuses(w http.ResponseWriter, r *http.Request, all []*Respons
 	return true
 }
 
-// list serves a page of insertions. Pages are numbered from the number that the original begins
-// with, as far as that was seen.
+// list serves a page of insertions. Pages are numbered from 0, which is what a request without a
+// page gets.
 func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	if h.refuses(w, r, h.insertions) {
 		return
 	}
-	q, agency := r.URL.Query(), r.PathValue("agency")
-	page := atoi(q.Get("page"))
+	agency, page := r.PathValue("agency"), max(0, atoi(r.URL.Query().Get("page")))
 	first, later := pick(h.insertions, false), pick(h.insertions, true)
-	if q.Has("page") && (later == nil || later.Status != http.StatusOK || later.Same) {
-		page = max(0, page-1)
-	}
 	m := h.maker(first, agency, "")
-	behind := later != nil && !later.Same && (later.Status != http.StatusOK || later.Records == 0)
+	behind := later != nil && (later.Status != http.StatusOK || later.Records == 0)
 	if page >= m.pages && behind {
 		m = h.maker(later, agency, "")
 	}
@@ -241,8 +237,6 @@ func (m *maker) made(form string, n int) string {
 		return "https://elsewhere.example.org/" + x
 	case "index":
 		return strconv.Itoa(n - 1)
-	case "digits":
-		return fmt.Sprintf("0%09d", n)
 	case "long text":
 		return strings.Repeat("long ", longText/4) + x
 	case "control text":

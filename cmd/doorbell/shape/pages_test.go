@@ -52,7 +52,6 @@ func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 					asked := Asked{Operation: Insertions, Agency: "A100", Query: query}
 					responses = append(responses, Describe(asked, 200, recorded.Header(), recorded.Body.Bytes()))
 				}
-				responses[1].Same = base == 1
 				f, _ := written(t, responses...)
 				h := f.Handler(Options{})
 				madeUp := httptest.NewServer(h)

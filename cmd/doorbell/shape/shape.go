@@ -47,7 +47,6 @@ type Response struct {
 	Operation string            `json:"operation"`
 	Request   string            `json:"request"`        // without agency and reference
 	Page      int               `json:"page,omitempty"` // asked for; 0: none
-	Same      bool              `json:"same,omitempty"` // the page shows the records that the request without a page showed
 	More      bool              `json:"more,omitempty"` // it says that there are more records than it shows
 	Status    int               `json:"status"`
 	Headers   map[string]string `json:"headers"`

@@ -18,7 +18,7 @@
 // complete walks did not list it; a change that is too large to believe is held. A failed, partial
 // or odd response changes nothing.
 //
-// A contact request is new if neither its id nor its fingerprint is known; see pair of
+// A contact request is new if neither its id nor its fingerprint is known; see match of
 // poller/watch. Contact requests from before the watch began are remembered and not announced;
 // contactStart and startOf draw that line. A poll reads until it is proved that nothing unseen lies
 // between the newest contact request and those known before; see watch.Closed. If that cannot be

@@ -100,7 +100,8 @@ func (a *agency) notePartial(v listings.Verdict) error {
 	if v.Err != nil {
 		return a.noteFailure(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
 	}
-	return a.noteFailure(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason))
+	partial := errors.New("walk is partial: " + v.Reason)
+	return a.noteFailure(listings.OperationInsertions, "", "partial", partial)
 }
 
 // walked records a walk for the status and the log.
@@ -173,7 +174,8 @@ func (a *agency) version(page *listings.InsertionsPage) (sum uint64) {
 // page commits the changed insertions of a page and their events in one transaction. It commits
 // nothing if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
-	if err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions), page.Received); err != nil {
+	err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions), page.Received)
+	if err != nil {
 		return err
 	}
 	listed, unusable := w.Unseen(page)

@@ -200,3 +200,23 @@ func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAReasonIsWhatIsKnownOfTheOtherAgenciesOfTheKey(t *testing.T) {
+	for _, c := range []struct {
+		body                      string
+		working, refused, unknown int
+		want                      string
+	}{
+		{"json", 0, 0, 0, "unknown"}, // no other agency has the key
+		{"json", 0, 0, 9, "unknown"},
+		{"json", 9, 0, 0, "unknown"}, // they were answered before: the key may have died since
+		{"json", 1, 1, 8, "key_rejected"},
+		{"json", 0, 9, 0, "key_rejected"},
+		{"html", 0, 9, 0, "edge_challenge"},
+	} {
+		e := events.Evidence{Body: c.body, OtherAgenciesOfKey: events.AgenciesOfKey{Working: c.working, Refused: c.refused, Unknown: c.unknown}}
+		if got := Reason(events.ScopeAgency, e); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

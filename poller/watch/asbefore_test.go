@@ -60,8 +60,8 @@ func TestWhatIsTakenForUnchangedIsSo(t *testing.T) {
 			}
 		}
 		got, want = identify(reference, got, contactRules), identify(reference, want, contactRules)
-		gotMissing, gotMoved := pair(got, m.Known, c.view, contactRules.contactRequest)
-		missing, moved := pair(want, m.Known, c.view, contactRules.contactRequest)
+		gotMissing, gotMoved := match(got, m.Known, c.view, contactRules.contactRequest)
+		missing, moved := match(want, m.Known, c.view, contactRules.contactRequest)
 		if gotMissing != missing || gotMoved != moved || len(got) != len(want) {
 			t.Fatalf("%d and %d missing, moved %t and %t, %d and %d shown", gotMissing, missing, gotMoved, moved, len(got), len(want))
 		}

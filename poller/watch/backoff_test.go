@@ -29,3 +29,11 @@ func TestWhatWasUnderWayAtAFailureSaysNothingOfItsEnd(t *testing.T) {
 		t.Errorf("a success later: %+v", over)
 	}
 }
+
+func TestABackOffDoublesUpToItsLongest(t *testing.T) {
+	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 4*time.Minute + 16*time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
+		if got := Delay(time.Second, 5*time.Minute, n); got < want*79/100 || got > want*121/100 {
+			t.Errorf("after %d failures %s, want about %s", n, got, want)
+		}
+	}
+}

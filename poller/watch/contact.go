@@ -30,8 +30,7 @@ type comparison struct {
 	others   []store.ContactRequest // of Elsewhere, once they are read
 
 	shown    []string             // in the order of the response, as they are remembered
-	before   []bool               // the same: it was known before this catch-up
-	fresh    map[string]time.Time // creation times of those that were not
+	fresh    map[string]time.Time // creation times of those that were unknown before this catch-up
 	new      int                  // was not known at all
 	missing  int                  // is known and not shown
 	same     bool                 // each is known by its id and reads as it did
@@ -50,22 +49,22 @@ func (c *comparison) compare(requests []listings.ContactRequest) (moved bool) {
 		c.missing = len(c.Known) - len(all)
 	} else {
 		all = identify(c.Insertion.Reference, all, c.Rules)
-		c.missing, moved = pair(all, c.Known, c.view, c.Rules.contactRequest)
+		c.missing, moved = match(all, c.Known, c.view, c.Rules.contactRequest)
 		c.countEmptied(all)
 	}
 	c.nameNew(all)
 	for _, f := range all {
-		id, before := f.as, false
+		id, fresh := f.as, true
 		if k := f.known; k == nil {
 			c.add(f)
-		} else if id, before = k.ID, k.Epoch < c.Insertion.Epoch; !f.twin {
+		} else if id, fresh = k.ID, k.Epoch >= c.Insertion.Epoch; !f.twin {
 			c.readings = append(c.readings, c.reading(*k, f))
 			if !f.unchanged || f.other != (store.Short{}) && f.other != k.Other {
 				c.update(*k, f)
 			}
 		}
-		c.shown, c.before = append(c.shown, id), append(c.before, before)
-		if !before {
+		c.shown = append(c.shown, id)
+		if fresh {
 			c.fresh[id] = f.CreatedAt
 		}
 	}
@@ -334,5 +333,5 @@ func endRedactions(state *store.Agency, agencyID string, references []string, at
 		return nil
 	}
 	state.Redaction = nil
-	return []events.Payload{HoldEnds(agencyID, listings.OperationContactRequests, h, at)}
+	return []events.Payload{holdEnds(agencyID, listings.OperationContactRequests, h, at)}
 }

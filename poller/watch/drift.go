@@ -40,7 +40,9 @@ const leastDrifting = 3
 
 // with adds what most records of a page show, of which comparable could have changed. added is what
 // earlier pages had not shown; rotating are the paths at which most records have another value.
-func (d Drift) with(changed [][]events.Change, comparable int) (all Drift, added []form, rotating []string) {
+func (d Drift) with(
+	changed [][]events.Change, comparable int,
+) (all Drift, added []form, rotating []string) {
 	count, differing, first := map[string]int{}, map[string]int{}, map[string]form{}
 	for _, list := range changed {
 		for _, c := range list {

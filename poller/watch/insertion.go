@@ -48,7 +48,9 @@ type Paged struct {
 
 // Page compares the records of a page with what is known of their references. What earlier pages
 // of the walk have shown to be drift is drift.
-func Page(s Observation, a store.Agency, known []Known, read []Listed, r Rules, earlier Drift) Paged {
+func Page(
+	s Observation, a store.Agency, known []Known, read []Listed, r Rules, earlier Drift,
+) Paged {
 	r = r.leavingOut(a)
 	changed, comparable := make([][]events.Change, len(known)), 0
 	for n, k := range known {
@@ -75,7 +77,8 @@ func Page(s Observation, a store.Agency, known []Known, read []Listed, r Rules, 
 // see takes one record that was just read. changed is what differs from the record that is known,
 // but for what has drifted; it is empty where other rules made the known digest.
 func (p *Paged) see(
-	s Observation, a *store.Agency, k Known, read listings.Insertion, changed []events.Change, r Rules,
+	s Observation, a *store.Agency, k Known, read listings.Insertion,
+	changed []events.Change, r Rules,
 ) {
 	next := k.Insertion
 	next.Digest, next.Rules = read.Digest, r.insertion
@@ -176,7 +179,9 @@ func changes(before, after []byte, ignored []string) []events.Change {
 	return found
 }
 
-func compare(found []events.Change, path string, before, after json.RawMessage, ignored []string) []events.Change {
+func compare(
+	found []events.Change, path string, before, after json.RawMessage, ignored []string,
+) []events.Change {
 	if slices.Contains(ignored, path) || same(before, after) {
 		return found
 	}

@@ -162,7 +162,7 @@ func TestAMassOfMissingInsertionsIsHeldFromTheSixthAndAThirdOn(t *testing.T) {
 		{0, 0, 0, ""},
 		{2, 2, 2, ""},
 	} {
-		if got, _ := Implausible(c.missing, c.known, c.listed); got != c.want {
+		if got, _ := implausible(c.missing, c.known, c.listed); got != c.want {
 			t.Errorf("%d of %d missing, %d listed: %q, want %q", c.missing, c.known, c.listed, got, c.want)
 		}
 	}

@@ -167,14 +167,17 @@ func (c *comparison) nameNew(all []*found) {
 	if len(fresh) == 0 {
 		return
 	}
-	slices.SortStableFunc(fresh, func(a, b *found) int { return bytes.Compare(a.content[:], b.content[:]) })
+	slices.SortStableFunc(fresh, func(a, b *found) int {
+		return bytes.Compare(a.content[:], b.content[:])
+	})
 	taken, given := map[string]bool{}, map[string]bool{}
 	for _, k := range c.Known {
 		taken[k.ID] = true
 	}
 	for _, f := range fresh {
 		isNamesake := func(k store.ContactRequest) bool {
-			return k.Given() == f.id && (k.CreatedAt.IsZero() || f.CreatedAt.IsZero() || isSameSecond(k.CreatedAt, f.CreatedAt))
+			return k.Given() == f.id && (k.CreatedAt.IsZero() || f.CreatedAt.IsZero() ||
+				isSameSecond(k.CreatedAt, f.CreatedAt))
 		}
 		if given[f.id] || slices.ContainsFunc(c.Known, isNamesake) {
 			sum := sha256.Sum256(slices.Concat([]byte(f.id), f.fingerprint[:], f.content[:]))
@@ -194,18 +197,20 @@ type candidate struct {
 	taken bool
 }
 
-// pairing recognises the contact requests of a response among the known ones.
-type pairing struct {
+// matching recognises the contact requests of a response among the known ones.
+type matching struct {
 	all   []*found
 	known []*candidate
 	view  view
 }
 
-// pair recognises the contact requests of a response, the surest first: by id and fingerprint; by
+// match recognises the contact requests of a response, the surest first: by id and fingerprint; by
 // what else tells them from others; by their places where identity itself has changed, which it
 // reports. New is what is left.
-func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (missing int, moved bool) {
-	p := &pairing{all: all, view: v}
+func match(
+	all []*found, known []store.ContactRequest, v view, rules uint32,
+) (missing int, moved bool) {
+	p := &matching{all: all, view: v}
 	taken := map[*store.ContactRequest]bool{}
 	for _, f := range all {
 		if f.unchanged {
@@ -252,7 +257,8 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 
 	p.take(func(k *candidate, f *found) bool {
 		distinct := len(all) > 1 || len(known) == 1 // of one alone any member is
-		return f.other != store.Short{} && k.Other == f.other && (sameSecond(k, f) || unknownTime(k, f) && distinct)
+		return f.other != store.Short{} && k.Other == f.other &&
+			(sameSecond(k, f) || unknownTime(k, f) && distinct)
 	})
 	p.take(func(k *candidate, f *found) bool { return k.Digest == f.digest && zoneApart(k, f) })
 	p.takeAlone()
@@ -266,7 +272,7 @@ func pair(all []*found, known []store.ContactRequest, v view, rules uint32) (mis
 }
 
 // take pairs what is left where a test speaks for it.
-func (p *pairing) take(fits func(*candidate, *found) bool) {
+func (p *matching) take(fits func(*candidate, *found) bool) {
 	for _, f := range p.all {
 		if f.known != nil {
 			continue
@@ -279,7 +285,7 @@ func (p *pairing) take(fits func(*candidate, *found) bool) {
 }
 
 // renamed are those that were recognised, where all have other ids than before.
-func (p *pairing) renamed() (all []*found) {
+func (p *matching) renamed() (all []*found) {
 	for _, f := range p.all {
 		if k := f.known; k != nil {
 			if f.nameless || k.Nameless || k.Given() == f.id {
@@ -293,7 +299,7 @@ func (p *pairing) renamed() (all []*found) {
 
 // takeAlone pairs what is left with one and the same creation time, alone on both sides: the same
 // with other content.
-func (p *pairing) takeAlone() {
+func (p *matching) takeAlone() {
 	left, known := map[time.Time]int{}, map[time.Time]int{}
 	for _, f := range p.all {
 		if f.known == nil {
@@ -319,7 +325,7 @@ const leastMoved = 3
 // takePlaces lets unknown ones take the places of known ones where identity itself has changed: at
 // least three that the response must show are missing, and as many unknown ones are there, none
 // younger than the youngest known one.
-func (p *pairing) takePlaces() bool {
+func (p *matching) takePlaces() bool {
 	var youngest time.Time
 	var gone []*candidate
 	sure := 0 // the others may have been pushed out by new ones of their moment
@@ -351,14 +357,14 @@ func (p *pairing) takePlaces() bool {
 
 // mustShow reports whether the response must show what was created at a moment: it is in order, and
 // either is not cut there, or shows as many as are known.
-func (p *pairing) mustShow(at time.Time) bool {
+func (p *matching) mustShow(at time.Time) bool {
 	return p.view.ordered && !at.IsZero() && !at.Before(secondOf(p.view.oldest)) &&
 		(p.view.shows(at) || len(p.all) >= len(p.known))
 }
 
 // isMissing reports whether the id of a known one is missing from the response, which must show it:
 // else it may hide behind its end, and equal texts of one second are others.
-func (p *pairing) isMissing(k *candidate, f *found) bool {
+func (p *matching) isMissing(k *candidate, f *found) bool {
 	return unknownTime(k, f) || (k.Nameless || f.nameless) && k.Content == f.content ||
 		p.view.shows(secondOf(f.CreatedAt)) || p.mustShow(f.CreatedAt)
 }

@@ -39,8 +39,8 @@ type Reading struct {
 // each time. Its zero value has seen none.
 type Volatility struct {
 	seen     map[string]*rotating // contact requests that have changed, by insertion and id
-	rotating map[string]bool      // members that have changed in most insertions of a page of this walk
-	walks    map[string]int       // walks in a row in which they have, by path
+	rotating map[string]bool      // members that changed in most insertions of a page of this walk
+	walks    map[string]int       // walks in a row in which they did, by path
 
 	values map[member]uint64 // of members that are left out
 	moved  map[member]bool   // of those, without a record: have changed since they were last judged
@@ -62,7 +62,9 @@ type rotating struct {
 
 // Observe notes the readings of one response and returns the pointers to members that are volatile
 // from now on.
-func (v *Volatility) Observe(reference string, readings []Reading, at time.Time) (volatile []string) {
+func (v *Volatility) Observe(
+	reference string, readings []Reading, at time.Time,
+) (volatile []string) {
 	if v.seen == nil {
 		v.seen = map[string]*rotating{}
 	}
@@ -138,7 +140,9 @@ func (v *Volatility) ObserveWalk() (volatile []string) {
 }
 
 // compare notes the values of members of a record that are left out.
-func (v *Volatility) compare(op listings.Operation, record string, left map[string]uint64, at time.Time) {
+func (v *Volatility) compare(
+	op listings.Operation, record string, left map[string]uint64, at time.Time,
+) {
 	for path, value := range left {
 		if v.since.IsZero() {
 			v.since, v.values, v.moved = at, map[member]uint64{}, map[member]bool{}
@@ -189,7 +193,8 @@ func (v *Volatility) LeaveOut(
 	if len(named) > 0 {
 		e.announce(&events.WatchSchemaDrifted{
 			Common: o.common(events.OriginLive), Operation: string(op), Change: "volatile",
-			Expected: "members that stay as they are", Found: "another value at each reading of " + strings.Join(named, ", "),
+			Expected: "members that stay as they are",
+			Found:    "another value at each reading of " + strings.Join(named, ", "),
 		})
 	}
 	return e

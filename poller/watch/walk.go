@@ -85,8 +85,8 @@ const (
 // EndWalk decides what a walk as a whole changes, by all that is remembered of the agency: only a
 // complete one counts towards disappearing. record returns the record of an insertion as last read.
 func EndWalk(
-	agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion], record func(reference string) []byte,
-	w Walked, now time.Time,
+	agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion],
+	record func(reference string) []byte, w Walked, now time.Time,
 ) WalkEnd {
 	e := walkEnd{WalkEnd{Effects: Effects{State: &state}, Gone: map[string]struct{}{}}, agencyID, r, w, now.UTC()}
 	missing := e.count(all)
@@ -134,8 +134,8 @@ func (e *walkEnd) complete(missing []store.Insertion, record func(string) []byte
 	s, began := e.State, e.walk.Began
 	e.learnEnd()
 	refiltered := refiltering(*s)
-	// Absence needs walks with time between them, however often one is asked for. Where a baseline is
-	// made, or a person has said that what is missing is gone, every walk counts.
+	// Absence needs walks with time between them, however often one is asked for. Where a baseline
+	// is made, or a person has said that what is missing is gone, every walk counts.
 	counts := !s.Baselined || refiltered || s.Held != nil && s.Held.Approved ||
 		began.Sub(s.LastCompleteWalk).Abs() >= e.rules.Interval/2
 	for n := range missing {
@@ -208,7 +208,8 @@ func (e *walkEnd) partial() {
 	}
 	o := s.Operation(string(listings.OperationInsertions))
 	if o.PartialWalks++; o.PartialWalks >= structuralLimit && lasting {
-		e.Raise(w.Alarms, store.Alarm{AlarmID: AlarmOf(Incomplete, listings.OperationInsertions, ""), Since: e.now}, &events.WatchGapDetected{
+		incomplete := AlarmOf(Incomplete, listings.OperationInsertions, "")
+		e.Raise(w.Alarms, store.Alarm{AlarmID: incomplete, Since: e.now}, &events.WatchGapDetected{
 			Common: e.common(), Operation: string(listings.OperationInsertions),
 			Reason: Incomplete, Reached: w.References, From: s.LastCompleteWalk, To: e.now,
 		})
@@ -248,7 +249,7 @@ func (e *walkEnd) baselined(complete bool) {
 // shows it after long enough, and the hold ends when everything is announced.
 func (e *walkEnd) hold(missing int) bool {
 	s := e.State
-	reason, odd := Implausible(missing, e.Published, len(e.walk.Seen))
+	reason, odd := implausible(missing, e.Published, len(e.walk.Seen))
 	switch {
 	case odd && (s.Held == nil || grown(*s.Held, reason, missing, e.Published)):
 		long := e.rules.HoldFor
@@ -261,14 +262,14 @@ func (e *walkEnd) hold(missing int) bool {
 	case odd:
 		return e.now.Before(s.Held.Until)
 	case s.Held != nil:
-		e.announce(HoldEnds(e.agencyID, "", *s.Held, e.now))
+		e.announce(holdEnds(e.agencyID, "", *s.Held, e.now))
 		s.Held = nil
 	}
 	return false
 }
 
 // holdBegins announces that a change is held. The operation of a hold of insertions is not named,
-// nor is it in HoldEnds.
+// nor is it in holdEnds.
 func holdBegins(agencyID string, op listings.Operation, h store.Held) events.Payload {
 	return &events.WatchChangeHeld{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: h.Since}, Operation: string(op),
@@ -277,8 +278,8 @@ func holdBegins(agencyID string, op listings.Operation, h store.Held) events.Pay
 	}
 }
 
-// HoldEnds announces that nothing is held any more.
-func HoldEnds(agencyID string, op listings.Operation, h store.Held, now time.Time) events.Payload {
+// holdEnds announces that nothing is held any more.
+func holdEnds(agencyID string, op listings.Operation, h store.Held, now time.Time) events.Payload {
 	return &events.WatchRecovered{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Operation: string(op), Ends: "change_held", Since: h.Since,
 	}
@@ -290,13 +291,13 @@ const massDisappearance = "mass_disappearance"
 // grown reports whether a change is larger than the one that is held: then it waits for its own
 // time.
 func grown(h store.Held, reason string, missing, published int) bool {
-	_, more := Implausible(missing-h.Missing, published, 1)
+	_, more := implausible(missing-h.Missing, published, 1)
 	return more || reason == "empty_list" && h.Reason != reason
 }
 
-// Implausible reports whether the number of insertions gone at once is too large to believe without
+// implausible reports whether the number of insertions gone at once is too large to believe without
 // time or a person's approval.
-func Implausible(missing, known, listed int) (reason string, held bool) {
+func implausible(missing, known, listed int) (reason string, held bool) {
 	switch {
 	case known > 0 && listed == 0:
 		return "empty_list", true
@@ -316,7 +317,7 @@ func refiltering(a store.Agency) bool {
 // contact requests count from the begin of the watch still.
 func Refilter(agencyID string, state store.Agency, filter string, now time.Time) (e Effects) {
 	if state.Held != nil {
-		e.announce(HoldEnds(agencyID, "", *state.Held, now))
+		e.announce(holdEnds(agencyID, "", *state.Held, now))
 	}
 	if !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart)) {
 		now = state.WatchStart

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -93,34 +92,6 @@ func TestAHoldOfRedactionsWaitsForNoInsertionThatIsPolledNoMore(t *testing.T) {
 		state = *e.State
 		if h := state.Redaction; h == nil != (c.held == 0) || h != nil && len(h.Insertions) != c.held || len(e.Events) != 1-c.held {
 			t.Errorf("after %s: %+v, %d events", c.after, h, len(e.Events))
-		}
-	}
-}
-
-func TestAReasonIsWhatIsKnownOfTheOtherAgenciesOfTheKey(t *testing.T) {
-	for _, c := range []struct {
-		body                      string
-		working, refused, unknown int
-		want                      string
-	}{
-		{"json", 0, 0, 0, "unknown"}, // no other agency has the key
-		{"json", 0, 0, 9, "unknown"},
-		{"json", 9, 0, 0, "unknown"}, // they were answered before: the key may have died since
-		{"json", 1, 1, 8, "key_rejected"},
-		{"json", 0, 9, 0, "key_rejected"},
-		{"html", 0, 9, 0, "edge_challenge"},
-	} {
-		e := events.Evidence{Body: c.body, OtherAgenciesOfKey: events.AgenciesOfKey{Working: c.working, Refused: c.refused, Unknown: c.unknown}}
-		if got := Reason(events.ScopeAgency, e); got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
-	}
-}
-
-func TestABackOffDoublesUpToItsLongest(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 4*time.Minute + 16*time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
-		if got := Delay(time.Second, 5*time.Minute, n); got < want*79/100 || got > want*121/100 {
-			t.Errorf("after %d failures %s, want about %s", n, got, want)
 		}
 	}
 }

@@ -144,14 +144,17 @@ func (c *comparison) closed(r Response, next *Window) Closed {
 // all there is. After the first poll that is not certain where it shows new ones, for the service
 // may show less than it did: unless they stand above known ones.
 func (c *comparison) isShort() bool {
-	return !c.Insertion.Polled || len(c.fresh) == 0 || c.view.ordered && slices.Contains(c.before, true)
+	return !c.Insertion.Polled || len(c.fresh) == 0 ||
+		c.view.ordered && slices.ContainsFunc(c.shown, c.isOverlap)
 }
+
+// isOverlap reports whether one that is shown was known before the catch-up.
+func (c *comparison) isOverlap(id string) bool { _, fresh := c.fresh[id]; return !fresh }
 
 // endsBefore reports whether the last one shown was known before the catch-up. One that was not and
 // is of the same moment says that there may be more of that moment.
 func (c *comparison) endsBefore() bool {
-	last := len(c.before) - 1
-	if last < 0 || !c.before[last] {
+	if len(c.shown) == 0 || !c.isOverlap(c.shown[len(c.shown)-1]) {
 		return false
 	}
 	for _, t := range c.fresh {

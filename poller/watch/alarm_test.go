@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"doorbell/events"
-	"doorbell/poller/listings"
-	"doorbell/store"
 )
 
 func TestAnOperationIsFailingOnceItHasFailedInARowForLong(t *testing.T) {
@@ -30,36 +26,6 @@ func TestAnOperationIsFailingOnceItHasFailedInARowForLong(t *testing.T) {
 		var l Liveness
 		if c.happens(&l); l.Failing(c.interval, minute(60)) != c.want {
 			t.Errorf("%s: failing is not %t", name, c.want)
-		}
-	}
-}
-
-func TestAnAlarmIsRaisedOnceAndClearedOnce(t *testing.T) {
-	for _, kind := range []string{Stale, Drifted, Incomplete, Unreadable, WindowFull} {
-		id := AlarmOf(kind, listings.OperationInsertions, "")
-		raise := func(on Alarms) (e Effects) {
-			e.Raise(on, store.Alarm{AlarmID: id, Since: epoch, Example: "a#1##"}, &events.WatchStale{})
-			return e
-		}
-		on := Alarms(nil).After(raise(nil))
-		if again := raise(on); on[id].Since != epoch || !again.Empty() {
-			t.Errorf("%s: %+v, %+v", kind, on, again)
-		}
-		var e, again Effects
-		e.Clear(on, id, "A100", epoch.Add(time.Minute))
-		off := on.After(e)
-		again.Clear(off, id, "A100", epoch)
-		if len(off) != 0 || len(on) != 1 || !again.Empty() {
-			t.Errorf("%s: %+v, %+v", kind, off, again)
-		}
-		if kind != Stale {
-			if len(e.Events) != 0 {
-				t.Errorf("%s: %+v", kind, e.Events)
-			}
-			continue
-		}
-		if r := e.Events[0].(*events.WatchRecovered); r.Ends != "stale" || !r.Since.Equal(epoch) || r.Operation != "insertions" {
-			t.Errorf("%+v", r)
 		}
 	}
 }

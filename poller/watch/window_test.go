@@ -203,26 +203,6 @@ func TestAListInNoOrderIsAGapOnce(t *testing.T) {
 	}
 }
 
-func TestAnOpenWindowIsOpenUntilWhatWasKnownBeforeItIsReached(t *testing.T) {
-	m := newMemory()
-	m.see(minutes(0, 3)...)
-	m.poll.Longest = 50
-	if j := m.see(minutes(20, 50)...); j.Closed != Open || m.Insertion.OpenSince.IsZero() || len(j.Events) != 50 {
-		t.Fatalf("closed %q, open since %s, %d events", j.Closed, m.Insertion.OpenSince, len(j.Events))
-	}
-	since := m.Insertion.OpenSince
-	if j := m.see(minutes(21, 50)...); j.Closed != Open || !m.Insertion.OpenSince.Equal(since) { // after a crash
-		t.Errorf("closed %q by what the catch-up itself has shown", j.Closed)
-	}
-	behind := m.see(minutes(0, 3)...)
-	if behind.Closed != Open {
-		t.Errorf("closed %q by a replica that is behind", behind.Closed)
-	}
-	if j := m.see(minutes(2, 69)...); j.Closed != ClosedOverlap || !m.Insertion.OpenSince.IsZero() {
-		t.Errorf("closed %q", j.Closed)
-	}
-}
-
 func TestWhatIsOldAndWhatIsLive(t *testing.T) {
 	begin := store.Agency{WatchStart: epoch}
 	first := contactStart(begin) // 15 minutes before

@@ -66,3 +66,15 @@ func TestAMemberThatChangesInFewOfThoseThatChangeIsNotVolatile(t *testing.T) {
 		}
 	}
 }
+
+func TestAWalkInWhichNothingRotatesBeginsTheCountAgain(t *testing.T) {
+	var v Volatility
+	for walk := 1; walk <= 12; walk++ {
+		if walk%volatileWalks != 0 {
+			v.ObservePage(nil, []string{"/views"})
+		}
+		if found := v.ObserveWalk(); len(found) > 0 {
+			t.Fatalf("%v after walk %d", found, walk)
+		}
+	}
+}

@@ -196,7 +196,7 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	if a.isHalted(listings.OperationInsertions, "") {
 		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
 	}
-	all := p.schedule.Waits(agencyID)
+	all, _ := p.schedule.Waits(agencyID)
 	slices.SortStableFunc(all, func(x, y schedule.Wait) int { return x.Since.Compare(y.Since) })
 	longest := all[:min(len(all), max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))]
 	for _, w := range longest {

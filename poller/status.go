@@ -7,7 +7,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -122,7 +121,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
 	s := AgencyStatus{
 		AgencyID: a.id, State: a.state(is), WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk,
-		LastGoodAnswer: x.Good, Places: places(is.state), Freshness: a.freshness(a.p.schedule.Stand(a.id, now), now),
+		LastGoodAnswer: x.Good, Places: places(is.state), Freshness: a.freshness(now),
 	}
 	a.mu.Lock()
 	s.Insertions, s.LastWalk, s.LastError = a.known, a.lastWalk, a.lastError
@@ -179,13 +178,19 @@ func (a *agency) state(is snapshot) string {
 }
 
 // freshness is that of an agency.
-func (a *agency) freshness(s schedule.Standing, now time.Time) *Freshness {
+func (a *agency) freshness(now time.Time) *Freshness {
+	waits, limit := a.p.schedule.Waits(a.id)
 	f := &Freshness{
-		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
-		Latency: latencyOf(a.lastDay(now)),
+		Insertions: len(waits), CapSeconds: rounded(limit.Seconds()), Latency: latencyOf(a.lastDay(now)),
 	}
-	if !s.Oldest.IsZero() {
-		f.OldestSeconds = rounded(max(0, now.Sub(s.Oldest)).Seconds())
+	for _, w := range waits {
+		waited := max(0, now.Sub(w.Since))
+		if f.OldestSeconds = max(f.OldestSeconds, rounded(waited.Seconds())); w.Never {
+			f.NeverPolled++
+		}
+		if waited > limit {
+			f.PastCap++
+		}
 	}
 	return f
 }

@@ -455,50 +455,19 @@ func (s *Schedule) Len(agencyID string) int {
 type Wait struct {
 	Reference string
 	Since     time.Time
+	Never     bool // polled, by any process
 }
 
-// Waits are how the insertions of an agency wait, in no order.
-func (s *Schedule) Waits(agencyID string) (all []Wait) {
+// Waits are how the insertions of an agency wait, in no order, and the cap: none should wait longer.
+func (s *Schedule) Waits(agencyID string) (all []Wait, limit time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.agency(agencyID).items {
-		all = append(all, Wait{i.reference, s.since(i)})
-	}
-	return all
-}
-
-func (s *Schedule) since(i *item) time.Time {
-	if i.never {
-		return s.epoch.Add(i.last + s.o.Interval)
-	}
-	return s.epoch.Add(i.last)
-}
-
-// Standing is how the insertions of an agency wait at a moment. The zero value has none.
-type Standing struct {
-	Cap         time.Duration // none should wait longer
-	Insertions  int
-	Never, Past int       // of those: never polled, and past the cap
-	Oldest      time.Time // since when the one waits that waits the longest
-}
-
-// Stand counts how the insertions of an agency wait.
-func (s *Schedule) Stand(agencyID string, now time.Time) Standing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	items := s.agency(agencyID).items
-	all := Standing{Cap: s.cap(), Insertions: len(items)}
-	for _, i := range items {
-		since := s.since(i)
+		since := i.last
 		if i.never {
-			all.Never++
+			since += s.o.Interval
 		}
-		if now.Sub(since) > all.Cap {
-			all.Past++
-		}
-		if all.Oldest.IsZero() || since.Before(all.Oldest) {
-			all.Oldest = since
-		}
+		all = append(all, Wait{i.reference, s.epoch.Add(since), i.never})
 	}
-	return all
+	return all, s.cap()
 }

@@ -338,16 +338,3 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 		}
 	})
 }
-
-func TestHowInsertionsStandIsCountedByTheCap(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := schedule.New(schedule.Options{Rate: 5, Interval: 30 * time.Second, Staleness: 10 * time.Minute}, now)
-	s.Add("A100", "new", time.Time{}, time.Time{}, now.Add(-time.Minute))
-	for n, ago := range []time.Duration{10 * time.Minute, 10*time.Minute + 1, 11 * time.Minute, time.Hour} {
-		s.Add("A100", string(rune('a'+n)), time.Time{}, now.Add(-ago), now)
-	}
-	want := schedule.Standing{Cap: 10 * time.Minute, Insertions: 5, Never: 1, Past: 3, Oldest: now.Add(-time.Hour)}
-	if got := s.Stand("A100", now); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}

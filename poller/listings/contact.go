@@ -158,15 +158,9 @@ func (o object) names() (first, last, full string) {
 	if first != "" && last == "" && full == "" && without(bare, first) == bare {
 		return first, bare, ""
 	}
-	if full = cmp.Or(full, bare); full != "" {
-		rest := without(full, cmp.Or(first, last))
-		switch {
-		case rest == full:
-		case last == "":
-			last = rest
-		case first == "":
-			first = rest
-		}
+	full = cmp.Or(full, bare)
+	if rest := without(full, cmp.Or(first, last)); rest != full {
+		first, last = cmp.Or(first, rest), cmp.Or(last, rest)
 	}
 	return first, last, full
 }
@@ -192,9 +186,6 @@ func without(whole, part string) string {
 func (o object) email() (name, address string) {
 	inner := []string{"address", "email", "emailaddress", "value"}
 	names := slices.Concat(emailNames, senderNames)
-	for m := range o.all(names...) { // as Microsoft Graph writes it
-		o = append(slices.Clip(o), slices.Collect(m.object().all("emailaddress"))...)
-	}
 	for s := range o.texts(names, inner) {
 		if name, address = mailbox(s); address != "" {
 			return name, address
@@ -213,7 +204,8 @@ func (o object) texts(names, inner []string) iter.Seq[string] {
 		for v := range o.all(names...) {
 			for _, e := range v.firstElements(maxFields) {
 				s, _ := e.text()
-				if s = cmp.Or(strings.TrimSpace(s), e.object().text(inner...)); s != "" && !yield(s) {
+				o := slices.Concat(e.object(), e.object().object("emailaddress")) // as Microsoft Graph writes it
+				if s = cmp.Or(strings.TrimSpace(s), o.text(inner...)); s != "" && !yield(s) {
 					return
 				}
 			}
@@ -241,10 +233,7 @@ func mailbox(s string) (name, address string) {
 		return "", ""
 	}
 	s = strings.ReplaceAll(html.UnescapeString(s), "＠", "@")
-	s = strings.TrimSpace(strings.Map(visible, s))
-	if inner, quoted := strings.CutPrefix(s, "'"); quoted {
-		s = strings.TrimSuffix(inner, "'")
-	}
+	s = strings.Trim(strings.Map(visible, s), " \t\r\n'")
 	if parts := mailto.FindStringSubmatch(s); parts != nil {
 		to, _ := url.PathUnescape(parts[1])
 		s = strings.Replace(s, parts[0], cmp.Or(to, parts[1]), 1)

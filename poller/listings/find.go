@@ -60,16 +60,15 @@ type Place struct {
 // Place is where the records of a response stand.
 func (e Envelope) Place() Place { return Place{Known: e.Found, Path: e.Path} }
 
-// Printable is the path without names that do not look like one: such a name may be a value.
+// Printable is the path, with a remark in place of names that may be values.
 func (p Place) Printable() string {
-	var path jsontext.Pointer
-	for token := range jsontext.Pointer(p.Path).Tokens() {
-		if !looksLikeName.MatchString(token) {
-			token = "(odd name)"
+	names := strings.Split(p.Path, "/")
+	for n, name := range names {
+		if n > 0 && !looksLikeName.MatchString(name) {
+			names[n] = "(odd name)"
 		}
-		path = path.AppendToken(token)
 	}
-	return string(path)
+	return strings.Join(names, "/")
 }
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
@@ -121,18 +120,12 @@ func (x *exchange) find(names, idFields []string, configured string) (Envelope, 
 		return e, nil, x.drift(what, "an error beside an empty list")
 	}
 	x.readClaims(&e, scopes, len(list.records))
-	return e, f.elementsOf(list, &e), nil
-}
-
-// elementsOf returns the elements of a list that hold a record.
-func (f *finder) elementsOf(list place, e *Envelope) (elements []value) {
-	for _, record := range list.records {
-		if g := f.gradeOf(record); g == gradeSure || g > gradeNone && f.contacts {
-			elements = append(elements, record)
-		}
-	}
+	elements := slices.DeleteFunc(slices.Clone(list.records), func(record value) bool {
+		g := f.gradeOf(record)
+		return g != gradeSure && (g == gradeNone || !f.contacts)
+	})
 	e.Unreadable = len(list.records) - len(elements)
-	return elements
+	return e, elements, nil
 }
 
 // expect notes what stands at the place where records were found before or are configured to be. It

@@ -247,11 +247,11 @@ func readDate(header string) time.Time {
 // past or cannot be read is 0; what is too long to say is the longest duration there is.
 func retryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
-	if header != "" && strings.Trim(header, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(header, 10, 64)
-		if err != nil || seconds > math.MaxInt64/int64(time.Second) {
-			return math.MaxInt64
-		}
+	seconds, err := strconv.ParseUint(header, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), seconds > math.MaxInt64/uint64(time.Second):
+		return math.MaxInt64
+	case err == nil:
 		return time.Duration(seconds) * time.Second
 	}
 	return max(0, readDate(header).Sub(now)) // of no date at all this is long ago

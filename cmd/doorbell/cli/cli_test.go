@@ -41,12 +41,15 @@ func commands(t *testing.T) (all []string) {
 	return all
 }
 
-func TestEventsTailThatIsEndedBeforeItIsConnectedHasNotFailed(t *testing.T) {
+func TestACommandThatIsEndedByASignalHasNotFailed(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	var said bytes.Buffer
 	if code := Main(ctx, []string{"events", "tail"}, nil, &said, &said, doorbelltest.NewScene(t, "A100").Environ); code != exit.Done || said.Len() > 0 {
+		t.Errorf("exit code %d, and it says: %s", code, &said)
+	}
+	if code := Main(ctx, []string{"events", "ls"}, nil, &said, &said, logged(t, 1, true)); code != exit.Done {
 		t.Errorf("exit code %d, and it says: %s", code, &said)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -165,38 +164,32 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 
 func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
-	p := doorbelltest.NewPlace(t)
-	environ := logged(t, 9, true)
+	p, environ := doorbelltest.NewPlace(t), logged(t, 9, true)
 	watchesNothing(t, environ)
-	environ = append(environ, p.Environ()...)
-	got := doorbelltest.Run(t, environ, "replay", "--to", "webhook")
-	if got.Code != exit.Done || got.Stdout != "10 events sent to webhook; refused: 0\n" {
-		t.Fatalf("got %+v", got)
+	replays := func(environ []string, args string, code int, out, err string) {
+		t.Helper()
+		got := doorbelltest.Run(t, environ, strings.Fields("replay --to webhook "+args)...)
+		mustBePrivate(t, got.Stdout+got.Stderr)
+		if got.Code != code || !strings.HasPrefix(got.Stdout, out) || !strings.Contains(got.Stderr, err) {
+			t.Errorf("replay %s: %+v", args, got)
+		}
 	}
+	here := append(environ[:len(environ):len(environ)], p.Environ()...)
+	replays(here, "", exit.Done, "10 events sent to webhook; refused: 0\n", "")
 	posts := p.Hooked("contact_request.created")
-	if len(posts) != 9 {
-		t.Fatalf("%d contact requests arrived, want 9", len(posts))
-	}
 	for _, one := range posts {
 		if one.Header.Get("ce-origin") != "replay" || !strings.Contains(one.Body, `"origin":"replay"`) {
 			t.Errorf("its origin is %q", one.Header.Get("ce-origin"))
 		}
 	}
-	mustBePrivate(t, got.Stdout+got.Stderr)
-	unwanted := slices.DeleteFunc(slices.Clone(environ), func(one string) bool { return strings.HasPrefix(one, "DOORBELL_WEBHOOK_URL=") })
-	got = doorbelltest.Run(t, append(unwanted, doorbelltest.RoutesFile(t, "C300;webhook:http://127.0.0.1:1/")), "replay", "--to", "webhook", "--type", "contact_request.>")
-	if got.Code != exit.Done || got.Stdout != "0 events sent to webhook; refused: 0\n" {
-		t.Errorf("of an agency that goes nowhere: %+v", got)
+	if len(posts) != 9 {
+		t.Errorf("%d contact requests arrived, want 9", len(posts))
 	}
+	elsewhere := append(here[:len(here):len(here)], "DOORBELL_WEBHOOK_URL=", doorbelltest.RoutesFile(t, "C300;webhook:http://127.0.0.1:1/"))
+	replays(elsewhere, "--type contact_request.>", exit.Done, "0 events sent to webhook; refused: 0\n", "")
 	p.Answer(http.StatusGone)
-	got = doorbelltest.Run(t, environ, "replay", "--to", "webhook", "--agency", "A100")
-	if got.Code != exit.CodeFailed || !strings.Contains(got.Stderr, "at sequence 1: ") {
-		t.Fatalf("stopped: %+v", got)
-	}
-	doorbelltest.Has(t, got.Stderr, "run it again with --from-sequence 1")
+	replays(here, "--agency A100", exit.CodeFailed, "", "at sequence 1: ")
+	replays(here, "--agency A100", exit.CodeFailed, "", "run it again with --from-sequence 1")
 	p.Answer(http.StatusOK)
-	got = doorbelltest.Run(t, environ, "replay", "--to", "webhook", "--agency", "A100", "--from-sequence", "1")
-	if got.Code != exit.Done || !strings.HasPrefix(got.Stdout, "5 events sent to webhook") {
-		t.Errorf("going on: %+v", got)
-	}
+	replays(here, "--agency A100 --from-sequence 1", exit.Done, "5 events sent to webhook", "")
 }

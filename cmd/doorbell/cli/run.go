@@ -126,7 +126,6 @@ type keyReader struct {
 	hup     <-chan os.Signal
 	log     *slog.Logger
 
-	seen  keyReading // the last one
 	acted keyReading // the last one that went to the poller, or to the log
 	used  []poller.AgencyKeys
 }
@@ -142,8 +141,8 @@ func (r keyReading) equal(other keyReading) bool {
 }
 
 func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
-	now := keyReading{agencies: options.Poller(c, release).Agencies}
-	return &keyReader{environ: environ, hup: hup, log: log, seen: now, acted: now, used: now.agencies}
+	used := options.Poller(c, release).Agencies
+	return &keyReader{environ: environ, hup: hup, log: log, acted: keyReading{agencies: used}, used: used}
 }
 
 func (r *keyReader) read() keyReading {
@@ -157,8 +156,7 @@ func (r *keyReader) read() keyReading {
 // begin returns what a daemon starts with that takes its turn long after the configuration was
 // read. run goes on from there.
 func (r *keyReader) begin() []poller.AgencyKeys {
-	r.seen = r.read()
-	_ = r.act(func([]poller.AgencyKeys) error { return nil })
+	_ = r.act(r.read(), func([]poller.AgencyKeys) error { return nil })
 	return r.used
 }
 
@@ -166,7 +164,7 @@ func (r *keyReader) begin() []poller.AgencyKeys {
 func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error) error {
 	tick := time.NewTicker(readKeysEvery)
 	defer tick.Stop()
-	for {
+	for seen := r.acted; ; {
 		asked := false
 		select {
 		case <-ctx.Done():
@@ -175,30 +173,30 @@ func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error
 			asked = true
 		case <-tick.C:
 		}
-		before := r.seen
-		r.seen = r.read()
-		if asked || r.seen.equal(before) && !r.seen.equal(r.acted) {
-			if err := r.act(set); err != nil {
+		before := seen
+		seen = r.read()
+		if asked || seen.equal(before) && !seen.equal(r.acted) {
+			if err := r.act(seen, set); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// act uses the last reading if it can be used, and changes what is used.
-func (r *keyReader) act(set func([]poller.AgencyKeys) error) error {
-	r.acted = r.seen
+// act uses a reading if it can be used, and changes what is used.
+func (r *keyReader) act(now keyReading, set func([]poller.AgencyKeys) error) error {
+	r.acted = now
 	switch {
-	case r.seen.problem != "":
-		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", r.seen.problem)
+	case now.problem != "":
+		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", now.problem)
 		return nil
-	case slices.Equal(r.seen.agencies, r.used):
+	case slices.Equal(now.agencies, r.used):
 		return nil
 	}
-	if err := set(r.seen.agencies); err != nil {
+	if err := set(now.agencies); err != nil {
 		return err
 	}
-	r.used = r.seen.agencies
+	r.used = now.agencies
 	r.log.Info("agencies and keys were reloaded", "agencies", len(r.used))
 	return nil
 }

@@ -201,6 +201,18 @@ func TestAnAgencyWithoutALogIsSaidWithWhatToDo(t *testing.T) {
 	}
 }
 
+func TestVerbsOfTheOwnProcessEndTheCommandAsTheirErrorsSay(t *testing.T) {
+	local := Local(Verbs{CountEvents: func(context.Context, EventQuery) (EventCounts, error) {
+		return EventCounts{}, exit.IO(errors.New("no space"), "make some")
+	}})
+	for range 2 { // each on a connection of its own
+		_, err := CountEvents.Ask(t.Context(), local, EventQuery{})
+		if code, said, hint := exit.Outcome(err); code != exit.CodeIO || said[0] != "no space" || hint != "make some" {
+			t.Errorf("%d, %q, %q", code, said, hint)
+		}
+	}
+}
+
 func TestAnAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 	j := newJournal(t, "A100")
 	j.write(t, appeared("A100", "a"))

@@ -285,21 +285,29 @@ var statuses = []struct {
 type refusal struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
+	Exit  int    `json:"exit,omitempty"` // with which a command ends; 0: 1
 }
 
 // refused returns an error as an answer, and its HTTP status.
 func refused(err error) (refusal, int) {
-	_, _, hint := exit.Outcome(err)
+	code, _, hint := exit.Outcome(err)
+	r := refusal{Error: err.Error(), Hint: hint}
+	if code != exit.CodeFailed {
+		r.Exit = code
+	}
 	for _, s := range statuses {
 		if errors.Is(err, s.err) {
-			return refusal{err.Error(), cmp.Or(hint, s.hint)}, s.code
+			r.Hint = cmp.Or(hint, s.hint)
+			return r, s.code
 		}
 	}
-	return refusal{err.Error(), hint}, http.StatusInternalServerError
+	return r, http.StatusInternalServerError
 }
 
 // asError is what a refusal is at the client.
-func (r refusal) asError() error { return exit.Failed(errors.New(r.Error), r.Hint) }
+func (r refusal) asError() error {
+	return &exit.Error{Code: cmp.Or(r.Exit, exit.CodeFailed), Hint: r.Hint, Err: errors.New(r.Error)}
+}
 
 // question decodes the body of a request.
 func question[Q any](w http.ResponseWriter, r *http.Request) (q Q, err error) {

@@ -16,6 +16,7 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
+	"doorbell/events/forward"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/relay"
 	"doorbell/poller"
@@ -307,6 +308,38 @@ func TestATakeoverForgetsNoEarlierGap(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// named is a receiver that is never sent anything.
+type named string
+
+func (named) Send(context.Context, forward.Delivery) error { return nil }
+func (n named) Traits() forward.Traits                     { return forward.Traits{Destination: string(n)} }
+
+// changing is a table that is changed while the forwarder begins, and then is written with a mistake.
+type changing struct{}
+
+func to(n named) []forward.Route { return []forward.Route{{Receiver: n, Forwarder: "slack"}} }
+
+func (changing) Routes() []forward.Route { return to("a") }
+func (changing) Close()                  {}
+
+func (changing) Watch(ctx context.Context, changed func([]forward.Route, string)) {
+	changed(to("b"), "")
+	changed(nil, "line 3")
+	<-ctx.Done()
+}
+
+func TestAChangedTableComesIntoForceAndOneWithAMistakeDoesNot(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t, "A100")
+	a.o.Receivers, a.o.ForwarderNames = changing{}, []string{"slack"}
+	runUntilTheEnd(t, a)
+	eventually(t, "the second table is in force, the third refused", func() bool {
+		s, err := a.status()
+		second := func(w forward.WorkerStatus) bool { return w.Destination == "b" }
+		return err == nil && s.RoutesProblem == "line 3" && slices.ContainsFunc(s.Forwarders, second)
+	})
 }
 
 func must(t *testing.T, err error) {

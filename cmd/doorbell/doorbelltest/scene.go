@@ -141,10 +141,7 @@ func RunUntilTheEnd(t *testing.T, a *daemon.Daemon) {
 }
 
 // Arrival is a message as it came to a subscriber.
-type Arrival struct {
-	Message
-	Subject string
-}
+type Arrival = Message
 
 // Subscriber reads the stream from its beginning with a plain NATS client.
 type Subscriber struct {
@@ -202,7 +199,7 @@ func (s *Subscriber) Await(t *testing.T, what string, fits func(Arrival) bool) A
 
 func Received(t *testing.T, m jetstream.Msg) Arrival {
 	t.Helper()
-	a := Arrival{Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, m.Subject()}
+	a := Arrival{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
 	if a.Kind() != "" {
 		if err := json.Unmarshal(a.Data, &a.Body); err != nil {
 			t.Fatalf("%s is no JSON object", a.Kind())

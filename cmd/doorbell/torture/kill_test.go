@@ -3,7 +3,6 @@ package torture
 import (
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ func killAtRandom(t *testing.T, seed uint64, r sandbox.Rendering, times int) {
 			b.up(0)
 		}
 		time.Sleep(rand.N(life)) // the moment of the kill is the point of the test
-		b.doorbells[0].End(t, syscall.SIGKILL)
+		b.kill(0)
 	}
 	b.launch(0)
 	b.judge(0)

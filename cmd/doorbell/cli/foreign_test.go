@@ -187,7 +187,7 @@ func (b *talker) await(t *testing.T, what string, fits func(doorbelltest.Message
 		if err != nil {
 			t.Fatalf("%s did not come: %v", what, err)
 		}
-		b.heard = append(b.heard, doorbelltest.Received(t, m).Message)
+		b.heard = append(b.heard, doorbelltest.Received(t, m))
 	}
 }
 

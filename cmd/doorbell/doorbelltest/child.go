@@ -149,7 +149,7 @@ func (c *Child) Stop(t testing.TB) {
 type Transcript struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	Grown chan struct{}
+	Grown chan struct{} // nil: nobody waits
 }
 
 func (w *Transcript) Write(p []byte) (int, error) {

@@ -92,7 +92,7 @@ func (s Scene) StaysSilent(t *testing.T, silent, busy string) {
 // Open makes a daemon in this process; its run is the caller's.
 func (s Scene) Open(t *testing.T, natsListen string, change ...func(*daemon.Options)) *daemon.Daemon {
 	t.Helper()
-	log := &Transcript{Grown: make(chan struct{}, 1)}
+	log := &Transcript{}
 	t.Cleanup(func() { HoldsNobody(t, log.String()) })
 	o := daemon.Options{
 		Base: config.Base{

@@ -122,7 +122,6 @@ var dayAgencies = []string{"A100", "B200"}
 
 func newDay(t *testing.T, seed uint64, dir string) *day {
 	d := &day{t: t, random: rand.New(rand.NewPCG(seed, 7)), dir: dir, key: doorbelltest.TestKey}
-	d.log.Grown = make(chan struct{}, 1)
 	statuses := []int{200, 200, 404, 403}
 	d.model = sandbox.NewModel(sandbox.Options{Seed: seed, WithdrawnStatus: statuses[d.random.IntN(len(statuses))]})
 	d.generator = sandbox.NewGenerator(d.model, sandbox.GeneratorOptions{

@@ -126,7 +126,9 @@ func TestAPairOfDoorbellsTakesOver(t *testing.T) {
 				took = append(took, p.lose(how))
 				p.goesOn(50)
 			})
-			doubled := everyLeadIsDelivered(t, p.settle(p.working()), place)
+			last := p.working()
+			doubled := everyLeadIsDelivered(t, p.settle(last), place)
+			p.awaitTurn(1-last, false) // one that has just begun knows no signal yet
 			for _, d := range p.doorbells {
 				d.Stop(t)
 			}
@@ -200,6 +202,7 @@ func TestDrawnTakeoversLoseAndDoubleNothing(t *testing.T) {
 		p.done[how]++
 	}
 	n := p.working()
+	p.awaitTurn(1-n, false) // one that has just begun knows no signal yet
 	p.doorbells[1-n].Stop(t)
 	p.judge(n)
 	if most := p.mostPerSecond(); most > ceiling {

@@ -98,7 +98,7 @@ func TestAClockThatWasAheadAtTheFirstStartLosesNoLead(t *testing.T) {
 			}
 			w.pass(5 * time.Minute)
 			if form.stays {
-				live = append(live, p.add(p.flats[0], ahead))
+				live = append(live, p.add(p.flats[0], ahead), p.add(p.flats[1], ahead)) // none was known there
 				w.pass(5 * time.Minute)
 			}
 			p.mustAnnounce(live...)

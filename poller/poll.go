@@ -316,7 +316,7 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	if p.closed == watch.ClosedReversed || p.closed == watch.ClosedTotal {
 		p.state.proved = p.window.Shown()
 	}
-	p.a.learnShown(countOf(page), page.Total)
+	p.a.learnShown(countOf(page), page.Total, j.Newest)
 	maps.Copy(p.fresh, j.Fresh)
 	p.a.announced(j.Waits, page.Received)
 	return p.a.observe(p.reference, j.Readings, page.Received)
@@ -398,7 +398,7 @@ func (p *poll) watched() watch.Poll {
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, People: p.a.people, Rules: p.a.p.rules, Before: p.state.at,
 		Apart: o.WalkInterval, HoldFor: o.HoldFor, Retention: o.Retention,
-		Longest: s.longest, Totals: s.totals, Proved: p.state.proved,
+		Newest: s.newest, Longest: s.longest, Totals: s.totals, Proved: p.state.proved,
 	}
 }
 

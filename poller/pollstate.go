@@ -76,14 +76,19 @@ type shown struct {
 	longest int  // the maximum number of contact requests in one response
 	totals  bool // a total was once larger than the number of contact requests beside it
 	size    int  // the largest page size that is not refused; 0: every explicit size is
+
+	newest time.Time // the newest creation time of a window in order
 }
 
 // learnShown records what a response shows, and its total.
-func (a *agency) learnShown(count, total int) {
+func (a *agency) learnShown(count, total int, newest time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.windows
 	s.longest, s.totals = max(s.longest, count), s.totals || total > count && count > 0
+	if newest.After(s.newest) {
+		s.newest = newest
+	}
 }
 
 func (a *agency) shownSoFar() shown {

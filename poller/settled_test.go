@@ -29,7 +29,7 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 			_, err := a.p.store.Erase(a.id, []store.Request{{Reference: reference, ID: "1"}})
 			must(t, err)
 		},
-		"counts are believed": func(a *agency, _ *poll) { a.learnShown(1, 2) },
+		"counts are believed": func(a *agency, _ *poll) { a.learnShown(1, 2, time.Time{}) },
 		"members are left out": func(a *agency, _ *poll) {
 			a.snapshot.Store(&snapshot{state: store.Agency{Volatile: []store.Volatile{{Path: "/views"}}}})
 		},

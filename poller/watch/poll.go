@@ -64,9 +64,10 @@ type Poll struct {
 	// Retention is how long the stream keeps events; 0: forever.
 	Retention time.Duration
 
-	Longest int  // the maximum number of contact requests that the service has shown at once
-	Totals  bool // a total was once larger than the number of contact requests beside it
-	Proved  int  // how many contact requests there were when a poll last saw them all; 0: none did
+	Newest  time.Time // the newest creation time in an ordered window of the agency; zero: none
+	Longest int       // the maximum number of contact requests that the service has shown at once
+	Totals  bool      // a total was once larger than the number of contact requests beside it
+	Proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
 }
 
 // Effects is what a decision changes in the store, in one transaction with the events that report
@@ -101,6 +102,8 @@ type Judged struct {
 	Closed Closed
 	Fresh  map[string]time.Time // creation times of contact requests unknown before the catch-up, by id
 	Waits  []time.Duration      // latencies of the contact requests announced as live
+
+	Newest time.Time // the newest creation time in the response; zero: it has no order
 
 	Readings []Reading // of the contact requests that were known, for [Volatility.Observe]
 
@@ -150,6 +153,9 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	j := Judged{
 		Effects: c.Effects, Window: next, Closed: closed,
 		Fresh: c.fresh, Waits: c.waits, Readings: c.readings,
+	}
+	if c.view.ordered {
+		j.Newest = c.view.newest
 	}
 	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
 	return j

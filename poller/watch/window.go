@@ -204,12 +204,21 @@ const (
 const ComesBackWithin = 2*LateArrivals + zoneless + 2*time.Hour
 
 // startOf is the moment before which contact requests of an insertion are old. Until a list was
-// shown the zone of a time is in doubt.
+// shown the zone of a time is in doubt. From then on it is never later than the newest time that the
+// agency has shown, for our clock may be ahead of the API's: what this insertion alone has shown
+// says nothing where its first window was empty.
 func (c *comparison) startOf(zoned bool) time.Time {
+	start := c.Insertion.Start
 	if !c.Insertion.Listed && !zoned {
-		return c.Insertion.Start.Add(-zoneless)
+		return start.Add(-zoneless)
 	}
-	return c.Insertion.Start
+	if newest := c.Newest; c.Insertion.Listed && !newest.IsZero() {
+		for _, k := range c.Known { // after a restart others may have shown less than this one did before
+			newest = later(newest, k.CreatedAt)
+		}
+		return earlier(start, newest)
+	}
+	return start
 }
 
 func later(a, b time.Time) time.Time {

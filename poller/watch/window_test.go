@@ -333,3 +333,17 @@ func TestTheStartMovesBackAfterTheFirstPoll(t *testing.T) {
 		wants(t, m.see(person("late", hours*60, "Late", "x")), want...)
 	}
 }
+
+func TestAClockThatWasAheadHidesNothingAfterTheFirstPoll(t *testing.T) {
+	for name, first := range map[string][]listings.ContactRequest{"some": minutes(-90, 2), "none": nil} {
+		m := newMemory()
+		m.Insertion = store.Insertion{Reference: reference, Start: epoch.Add(72 * time.Hour), Baseline: true}
+		wants(t, m.see(slices.Clone(first)...))
+		m.poll.Newest = epoch.Add(-time.Hour) // of another insertion
+		wants(t, m.see(append(slices.Clone(first), person("n1", 1, "N", "x"), person("n2", 2, "M", "x"))...), "created n1", "created n2")
+		wants(t, m.see(append(slices.Clone(first), person("n2", 2, "M", "x"), person("n3", 3, "O", "x"))...), "created n3")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}

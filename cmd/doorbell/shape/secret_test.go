@@ -39,6 +39,7 @@ const everywhere = `{
  "byFirst": {"‹first›": [1], "other": [2]},
  "leads": {"‹camel›": {"id": 1}}, "items": {"‹first›": [{"id": 1}]}, "requests": {"‹name›": "‹phone›"},
  "bySingle": {"‹first›": {"id": ‹number›}},
+ "besideATotal": {"total": 2, "‹first›": {"id": ‹number›}, "‹camel›": {"id": 3}},
  "byCamel": {"‹camel›": {"a": 1}, "otherOne": {"a": 2}},
  "byMail": {"‹mail›": 3, "‹uuid›": 4, "‹digits›": 5, "‹tag›": "‹text›", "‹umlaut›": 6, "‹message›": 7, "‹ref›": "‹ref›"},
  "counters": {"‹first›": ‹number›, "andre": 1, "beate": 2},

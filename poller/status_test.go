@@ -45,6 +45,9 @@ func TestTheStatusTellsFreshnessLatencyAndWhatRequestsCameTo(t *testing.T) {
 		w.model.SetFault(failing("contact_requests", 500))
 		w.pass(5 * time.Minute)
 		s = w.poller.Status()
+		if f := s.Agencies[0].Freshness; f.PastCap != 8 || f.OldestSeconds < 300 {
+			t.Errorf("after five minutes without a good response: %+v", f)
+		}
 		figures := prometheus.NewRegistry()
 		figures.MustRegister(s.Metrics)
 		out := httptest.NewRecorder()

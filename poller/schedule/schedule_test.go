@@ -338,3 +338,20 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 		}
 	})
 }
+
+func TestAnInsertionWaitsSinceItsLastPollOrSinceItWasAdded(t *testing.T) {
+	o := schedule.Options{Rate: 5, Interval: 30 * time.Second, Staleness: 10 * time.Minute}
+	s := schedule.New(o, epoch)
+	s.Add("A100", "new", time.Time{}, time.Time{}, at(1))
+	s.Add("A100", "known", time.Time{}, at(-7), at(1))
+	want := map[schedule.Wait]bool{
+		{Reference: "new", Since: at(1), Never: true}: true, {Reference: "known", Since: at(-7)}: true,
+	}
+	all, limit := s.Waits("A100")
+	for _, w := range all {
+		delete(want, w)
+	}
+	if len(want) > 0 || len(all) != 2 || limit != o.Staleness {
+		t.Errorf("%v, at most %s", all, limit)
+	}
+}

@@ -83,6 +83,7 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
+	defer x.drop()
 	if q.Settled != nil && q.Settled(x.sum) {
 		page := &ContactRequestsPage{Envelope: x.envelope()}
 		page.Settled = true

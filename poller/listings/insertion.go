@@ -59,6 +59,7 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
+	defer x.drop()
 	if q.Settled != nil {
 		if before := q.Settled(x.sum); before != nil {
 			page := *before

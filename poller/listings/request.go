@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -130,7 +131,8 @@ type exchange struct {
 	page     int    // that was asked for; 0: none
 	status   int
 	header   http.Header
-	body     []byte
+	body     []byte // in room
+	room     *room
 	received time.Time
 	sum      Sum
 }
@@ -152,6 +154,14 @@ func (x *exchange) sumFor(query string) (sum Sum) {
 	_, _ = h.Write(x.body)
 	binary.BigEndian.PutUint64(sum[:], h.Sum64())
 	return sum
+}
+
+// drop ends the use of the body.
+func (x *exchange) drop() {
+	if x.room.body.Cap() <= maxRoom {
+		rooms.Put(x.room)
+	}
+	x.body, x.room = nil, nil
 }
 
 // ask sends one request. It returns a whole body with status 200, or one of the errors of this
@@ -199,13 +209,18 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 		return nil, broken
 	}
 	defer resp.Body.Close()
-	x := &exchange{request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header}
+	x := &exchange{
+		request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room),
+	}
 	if resp.StatusCode != http.StatusOK {
+		defer x.drop()
 		return x, x.refusal(resp)
 	}
-	switch x.body, err = ReadBody(resp, c.o.MaxBody); {
-	case err == nil:
+	if x.body, err = x.room.readGood(resp, c.o.MaxBody); err == nil {
 		return x, nil
+	}
+	x.drop()
+	switch {
 	case errors.Is(err, errEncoding):
 		return x, x.drift("gzip or no content encoding", "another content encoding")
 	case errors.Is(err, ErrBodyTooLarge), is[*http.MaxBytesError](err):
@@ -221,7 +236,7 @@ const mostErrorBody = 64 << 10
 // refusal is the error for every status but 200.
 func (x *exchange) refusal(resp *http.Response) error {
 	kind := BodyOther
-	body, err := unpack(io.LimitReader(resp.Body, mostErrorBody), resp.Header, mostErrorBody)
+	body, err := x.room.read(io.LimitReader(resp.Body, mostErrorBody), resp.Header, mostErrorBody)
 	if err == nil || len(body) > 0 { // what can be read of it is enough to judge
 		kind = KindOfBody(body, resp.Header.Get("Content-Type"))
 	}
@@ -260,13 +275,28 @@ func retryAfter(header string, now time.Time) time.Duration {
 // errEncoding is about one that we did not ask for.
 var errEncoding = errors.New("unknown content encoding")
 
+// room is where a body is unpacked and read. It is used again, as most bodies say what was said
+// before.
+type room struct {
+	packed bufio.Reader
+	gzip   gzip.Reader
+	body   bytes.Buffer
+}
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// maxRoom is the largest body whose room is used again.
+const maxRoom = 1 << 20
+
 // ReadBody reads the body of a response to its end, unpacked and in UTF-8. Neither as it comes nor
 // as it is unpacked may it be larger than most.
-func ReadBody(resp *http.Response, most int64) ([]byte, error) {
+func ReadBody(resp *http.Response, most int64) ([]byte, error) { return new(room).readGood(resp, most) }
+
+func (m *room) readGood(resp *http.Response, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, ErrBodyTooLarge
 	}
-	body, err := unpack(bounded(resp.Body, most), resp.Header, most)
+	body, err := m.read(bounded(resp.Body, most), resp.Header, most)
 	if err != nil {
 		return nil, err
 	}
@@ -277,24 +307,22 @@ func bounded(r io.Reader, most int64) io.Reader {
 	return http.MaxBytesReader(nil, io.NopCloser(r), most)
 }
 
-// unpackers are readers of gzip that are not used: each takes 40 kB.
-var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
-// unpack returns what it could read beside an error.
-func unpack(r io.Reader, h http.Header, most int64) ([]byte, error) {
+// read returns what it could read beside an error.
+func (m *room) read(r io.Reader, h http.Header, most int64) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		unpacker := unpackers.Get().(*gzip.Reader)
-		defer unpackers.Put(unpacker)
-		if err := unpacker.Reset(r); err != nil {
+		m.packed.Reset(r)
+		if err := m.gzip.Reset(&m.packed); err != nil {
 			return nil, err
 		}
-		r = unpacker
+		r = &m.gzip
 	default:
 		return nil, errEncoding
 	}
-	return io.ReadAll(bounded(r, most))
+	m.body.Reset()
+	_, err := m.body.ReadFrom(bounded(r, most))
+	return m.body.Bytes(), err
 }
 
 var declaredCharset = regexp.MustCompile(`(?i);\s*charset\s*=\s*["']?([^"';\s]+)`)

@@ -102,7 +102,7 @@ type Change struct {
 	After  json.RawMessage `json:"after,omitempty"`
 }
 
-// maxChanges is the most that changes may take of a payload before they are told by their paths
+// maxChanges is the most that changes may take of a payload before only their paths are reported
 // alone.
 const maxChanges = 64 << 10
 

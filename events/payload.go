@@ -39,7 +39,7 @@ func texts(parts ...any) []string {
 	return list
 }
 
-// Common stands in every payload.
+// Common is part of every payload.
 type Common struct {
 	AgencyID      string    `json:"agencyId"`
 	Origin        Origin    `json:"origin"`

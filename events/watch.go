@@ -72,7 +72,7 @@ type WatchSchemaDrifted struct {
 	Found               string `json:"found"`
 }
 
-// WatchChangeHeld: a change too large to believe at once.
+// WatchChangeHeld: a change too large to believe immediately.
 type WatchChangeHeld struct {
 	Common
 	Operation string    `json:"operation,omitempty"` // contact_requests where people vanished; absent for insertions

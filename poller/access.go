@@ -165,7 +165,7 @@ var ErrUnknownAgency = errors.New("agency is not watched")
 // AllAgencies stands for every agency where halts are ended. No id is written so.
 const AllAgencies = "*"
 
-// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again at once.
+// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again immediately.
 // It returns how many it ended.
 func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	if agencyID == AllAgencies {

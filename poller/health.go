@@ -37,7 +37,7 @@ func (p *Poller) monitorStaleness(ctx context.Context) error {
 	}
 }
 
-// restoreHealth goes on with the last successes that the store remembers.
+// restoreHealth continues from the last successes that the store remembers.
 func (a *agency) restoreHealth() {
 	s := a.published()
 	for _, op := range operations {

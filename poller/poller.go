@@ -209,7 +209,7 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 // nudgedWalks is how far apart two walks for unknown references are at least.
 const nudgedWalks = time.Minute
 
-// Nudge polls one insertion next, because somebody says that it has a new contact request: a mail
+// Nudge polls one insertion next, because it is said to have a new contact request: by a mail
 // of the portal, for instance. It does not wait for the poll, and however often it is called, one
 // poll waits. A reference that is not polled starts a walk, which brings the poll if the agency
 // lists it; such a walk is started once a minute at most. The error is ErrHalted if the insertion,

@@ -11,7 +11,7 @@ import (
 	"doorbell/store"
 )
 
-// Status is how the watch stands at one moment, fit for a machine and a person. It holds no
+// Status is the state of the watch at one moment, for machines and people. It holds no
 // person's data and no key.
 type Status struct {
 	At                time.Time `json:"at"`
@@ -27,7 +27,7 @@ type Status struct {
 	Metrics  *Metrics       `json:"-"` // of a daemon that runs
 }
 
-// AgencyStatus is how the watch of one agency stands.
+// AgencyStatus is the state of the watch of one agency.
 type AgencyStatus struct {
 	AgencyID         string       `json:"agencyId"`
 	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream
@@ -68,7 +68,7 @@ type HaltStatus struct {
 	Resume              string       `json:"resume"`
 }
 
-// Alarm is something that keeps us from seeing, as a watch event has told it.
+// Alarm is something that keeps us from seeing, as a watch event has reported it.
 type Alarm struct {
 	Kind                string    `json:"kind"`      // stale, schema_drifted or gap_detected
 	Operation           string    `json:"operation"` // insertions or contact_requests
@@ -92,11 +92,11 @@ type Freshness struct {
 	NeverPolled   int     `json:"neverPolled"`   // of those
 	OldestSeconds float64 `json:"oldestSeconds"` // since the last poll of the one that waits the longest
 	CapSeconds    float64 `json:"capSeconds"`    // none should wait longer
-	PastCap       int     `json:"pastCap"`       // so many do
+	PastCap       int     `json:"pastCap"`       // how many do
 	Latency       Latency `json:"latency"`       // of contact requests that came in
 }
 
-// Status describes the watch as it stands, but for LastSequence, which only the store knows. It may
+// Status describes the present state of the watch, except for LastSequence, which only the store knows. It may
 // be called at any time: it waits for no commit.
 func (p *Poller) Status() Status {
 	now := time.Now()
@@ -154,7 +154,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	return s
 }
 
-// state names how an agency stands, as its heartbeat says it.
+// state names the state of an agency, as in its heartbeat.
 func (a *agency) state(is snapshot) string {
 	stale := false
 	for id := range is.alarms {

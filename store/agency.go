@@ -40,7 +40,7 @@ type Agency struct {
 	BaselineReason string    `json:"baselineReason,omitempty"`
 	BaselineSince  time.Time `json:"baselineSince,omitzero"`
 
-	// Held is a change too large to believe at once; nil if there is none.
+	// Held is a change too large to believe immediately; nil if there is none.
 	Held *Held `json:"held,omitempty"`
 	// Redaction is the same of people who vanished from contact requests.
 	Redaction *Held `json:"redaction,omitempty"`

@@ -159,7 +159,7 @@ func markable(requests []Request) []Request {
 
 // unmarked returns what is remembered of a contact request that is not marked as erased, which may
 // be nothing, and whether there is anything to mark. Of an id that was given again there are several
-// rows, whose events cannot be told apart.
+// rows, whose events cannot be distinguished.
 func (tx *Tx) unmarked(agency string, r Request) (rows []ContactRequest, found bool) {
 	known := false
 	for _, c := range tx.ContactRequests(agency, r.Reference) {
@@ -192,7 +192,7 @@ func (s *Store) HasErased(agency string, requests []Request) (bool, error) {
 	return true, nil
 }
 
-// erasedDigest stands for the record in the id of the event.
+// erasedDigest takes the place of the record in the id of the event.
 var erasedDigest = sha256.Sum256([]byte("erased on request"))
 
 // mark marks the rows of a contact request as erased, and appends its event if it is announced.

@@ -118,7 +118,7 @@ func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (f
 }
 
 // EventsBefore returns events backwards, from the newest one where before is 0, of an agency or of
-// all if it is empty: at most limit, and no further ones once they hold maxBytes. It goes on before
+// all if it is empty: at most limit, and no further ones once they hold maxBytes. It continues before
 // next; 0: nothing is left.
 func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
 	if before == 0 {

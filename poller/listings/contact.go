@@ -181,7 +181,7 @@ func without(whole, part string) string {
 	return whole
 }
 
-// email is the first address that is one, with the name that stands beside it; else the first text
+// email is the first address that is one, with the name beside it; otherwise the first text
 // where one belongs.
 func (o object) email() (name, address string) {
 	inner := []string{"address", "email", "emailaddress", "value"}

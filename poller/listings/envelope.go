@@ -32,7 +32,7 @@ type Envelope struct {
 	// records.
 	Found bool
 
-	pastEnd bool // nothing stands in place of the list of insertions, past the first page
+	pastEnd bool // null in place of the list of insertions, past the first page
 }
 
 // envelope is what a response says without its body.
@@ -230,7 +230,7 @@ func natural(digits string) (n int, ok bool) {
 }
 
 // readClaims reads what the objects around a list say of the number of records and of its
-// completeness, the metadata in them too. What stands beside the list precedes what stands further
+// completeness, the metadata in them too. What is beside the list takes precedence over what is further
 // out, and headers come last.
 func (x *exchange) readClaims(e *Envelope, scopes []object, records int) {
 	for _, scope := range scopes {

@@ -19,7 +19,7 @@ import (
 // comes or unpacked.
 var ErrBodyTooLarge = errors.New("body is larger than allowed")
 
-// RequestError wraps what came of a request and has no type of its own: ErrReference,
+// RequestError wraps a failure of a request that has no type of its own: ErrReference,
 // ErrBodyTooLarge, a key that cannot be sent, an error of the Gate.
 type RequestError struct {
 	Request

@@ -45,7 +45,7 @@ type finder struct {
 	names    []string // of the list
 	idFields []string // of contact requests, plain
 	known    bool     // records were found before, or their place is configured
-	expected value    // what stands there; absent: nothing does
+	expected value    // what is there; absent: nothing is
 	places   []*place
 	none     bool // nothing is counted, and no list holds what may be a contact request
 	vague    bool // a member is named like a list and is none
@@ -128,7 +128,7 @@ func (x *exchange) find(names, idFields []string, configured string) (Envelope, 
 	return e, elements, nil
 }
 
-// expect notes what stands at the place where records were found before or are configured to be. It
+// expect notes what is at the place where records were found before or are configured to be. It
 // returns the innermost place on the way there that is.
 func (f *finder) expect(root value, known Place) *place {
 	p := &place{value: root}
@@ -244,7 +244,7 @@ func (f *finder) best(onlyExpected bool) (best []*place) {
 		}
 	}
 	if len(best) > 0 && !f.contacts && !best[0].isEmpty() && best[0].grade < gradeSure {
-		return nil // what stands where the insertions belong is something else
+		return nil // something else is where the insertions belong
 	}
 	return best
 }
@@ -314,7 +314,7 @@ func (f *finder) mayHold(p *place) bool {
 	return true
 }
 
-// saysNone reports whether something empty is a list of none, or stands in place of one.
+// saysNone reports whether something empty is a list of none, or takes the place of one.
 func (f *finder) saysNone(p *place) bool {
 	return p.isEmpty() && (p.isList || f.none && p.depth > 0 && !p.inDated)
 }
@@ -367,7 +367,7 @@ func (p *place) holdsSomething() bool {
 }
 
 // isPastEnd reports whether a response leaves out the list of insertions because it has ended: past
-// the first page null, "" or {} stands in its place or around it, or HAL embeds nothing.
+// the first page null, "" or {} is in its place or around it, or HAL embeds nothing.
 func (x *exchange) isPastEnd(root object, at *place) bool {
 	if x.asksContacts() || x.page == 0 || at == nil || root.speaksOfError() {
 		return false
@@ -400,7 +400,7 @@ func (p *place) around() []object {
 	return append(p.up.around(), p.up.object())
 }
 
-// isNamed reports whether a place has one of the names, or is all that stands in what has.
+// isNamed reports whether a place has one of the names, or is the only member of what has.
 func (p *place) isNamed(names []string) bool { return p.isCalled(names) || p.onlyOf(names) }
 
 // onlyOf reports whether a place is the only element of what has one of the names, as

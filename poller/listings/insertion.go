@@ -94,7 +94,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 		}
 		i := &page.Insertions[n]
 		v, i.Record, i.Defects = compact(v)
-		i.Reference = cmp.Or(v.reference(), reference) // of a name that stands twice, the last one counts
+		i.Reference = cmp.Or(v.reference(), reference) // of a repeated name, the last one counts
 		i.Digest = sha256.Sum256(v.canonical(c.ignored, nil, 0))
 	}
 	if 2*strangers > len(elements) {

@@ -63,7 +63,7 @@ func printable(s string) string {
 	return s
 }
 
-// Outcome is what came of a request, for metrics.
+// Outcome is the outcome of a request, for metrics.
 type Outcome struct {
 	Status   int // 0 if there was no response
 	Err      error

@@ -119,7 +119,7 @@ type exchange struct {
 	shown   []*int     // by the answer: how often they were served, one more once it has left
 }
 
-// show notes that a record stands in the answer.
+// show notes that a record is in the response.
 func (x *exchange) show(served *int, name string) {
 	x.shown, x.Served = append(x.shown, served), append(x.Served, name)
 }
@@ -325,8 +325,8 @@ func (m *Model) window(x *exchange, r Rendering, f *Fault) (page, int) {
 }
 
 // send writes an answer and settles the exchange. All but the last byte goes first; then the answer
-// is counted; then the last byte leaves. So whoever has the whole answer finds it counted, and
-// whoever hung up before is not served.
+// is counted; then the last byte leaves. So a client with the whole response finds it counted, and
+// one that hung up before is not served.
 func (a *api) send(w http.ResponseWriter, r *http.Request, x *exchange, ans answer, fault *Fault) {
 	if fault.Cut < 0 {
 		a.model.settle(x, false)

@@ -1,6 +1,6 @@
 // Package sandbox is the listings API itself, as a small real server with a model behind it.
 //
-// It stands in for a service that nobody here can call: both read-only operations with every
+// It takes the place of a service that tests cannot call: both read-only operations with every
 // documented parameter, the ApiKey scheme, 403 for every cause of refusal, keys that are linked to
 // several agencies and can be rotated, references escaped in the path. Nothing can be written
 // through the API. What the published description leaves open (envelopes, names, page numbering,

@@ -189,7 +189,7 @@ func (g *maker) publish(agencyID string, age time.Duration) string {
 	return record.Reference
 }
 
-// write adds a contact request from somebody new; it returns the id.
+// write adds a contact request from a new person; it returns the id.
 func (g *maker) write(agencyID, reference string, age time.Duration) string {
 	record := newContactRequest(g.random)
 	now := g.model.now()
@@ -208,7 +208,7 @@ func (g *maker) somebodyWrites(agencyID string) (id string) {
 	return id
 }
 
-// stock publishes so many insertions that are up to sixty days old, each with a few contact
+// stock publishes n insertions that are up to sixty days old, each with a few contact
 // requests.
 func (g *maker) stock(agencyID string, n, requests int) (references []string) {
 	for range n {

@@ -172,7 +172,7 @@ const (
 	IDAbsent     IDs = "absent"
 )
 
-// NumberID is the number, as digits, that stands for an id under [IDNumber] and [IDNumberText]. A
+// NumberID is the number, as digits, that is written for an id under [IDNumber] and [IDNumberText]. A
 // float64 cannot hold it.
 func NumberID(id string) string {
 	h := sha256.Sum256([]byte(id))

@@ -57,7 +57,7 @@ type Play struct {
 	begun     atomic.Int64 // when, by the model's clock, in nanoseconds
 	steps     []step
 	rules     []Rule
-	mu        sync.Mutex // held while the story goes on: by its steps, and by its rules where they make something up
+	mu        sync.Mutex // held by the steps of the story, and by its rules while they make something up
 }
 
 // step is something that happens so long after the beginning.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Truth is everything that was ever true, for whoever judges a client.
+// Truth is everything that was ever true, for the judge of a client.
 type Truth struct {
 	At              time.Time             `json:"at"` // when it was read
 	Agencies        []string              `json:"agencies"`

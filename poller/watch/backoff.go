@@ -65,7 +65,7 @@ func (b Backoff) Succeeded(sent time.Time) Backoff {
 // Wait is how long a request must wait before it may go; zero: it may go now.
 func (b Backoff) Wait(now time.Time) time.Duration { return max(b.Until.Sub(now), 0) }
 
-// Delay is how long to wait after so many failures in a row: twice as long each time, up to the
+// Delay is how long to wait after a number of failures in a row: twice as long each time, up to the
 // longest, and a fifth more or less.
 func Delay(first, longest time.Duration, failures int) (d time.Duration) {
 	b := backoff.NewExponentialBackOff(

@@ -71,7 +71,7 @@ func classOfStatus(answer *listings.StatusError) Class {
 	case http.StatusRequestTimeout:
 		return ClassTransient
 	}
-	if answer.Status/100 == 4 { // what was asked does not please, whoever asks and however often
+	if answer.Status/100 == 4 { // the request itself is refused, however often it is sent
 		return ClassAside
 	}
 	return ClassTransient // 5xx, redirects, and what is unexpected

@@ -13,7 +13,7 @@ import (
 	"doorbell/poller/listings"
 )
 
-// What happens to most records of a page at once is the doing of the API, not of people: a member
+// What happens to most records of a page at once is caused by the API, not by people: a member
 // that appears, vanishes or takes another type everywhere is drift, reported once in a walk, and no
 // change of each record.
 

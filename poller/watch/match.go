@@ -247,7 +247,7 @@ func match(
 			moved = moved || f.known.Digest != f.digest && f.known.Rules == rules
 		}
 	}
-	for _, f := range all { // one that is known without an id stands for all that have one now
+	for _, f := range all { // one that is known without an id counts for all that have one now
 		for _, k := range p.known {
 			if f.known == nil && !f.nameless && k.Nameless && samePrint(k, f) && k.Content == f.content {
 				f.known, f.twin = k.ContactRequest, true

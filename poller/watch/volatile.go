@@ -234,7 +234,7 @@ func Reduced(state store.Agency, page []Listed, r Rules) []Listed {
 
 var leftSeed = maphash.MakeSeed()
 
-// valueAt returns what stands at a pointer into objects; nil if nothing does.
+// valueAt returns the value at a pointer into objects; nil if there is none.
 func valueAt(record json.RawMessage, pointer string) json.RawMessage {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		inside, _ := members(record)

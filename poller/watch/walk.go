@@ -20,7 +20,7 @@ type Walk struct {
 // NewWalk begins a walk.
 func NewWalk(now time.Time) *Walk { return &Walk{Began: now.UTC(), Seen: map[string]struct{}{}} }
 
-// Unseen returns what a page shows that this walk has not seen yet. Where a reference stands twice,
+// Unseen returns what a page shows that this walk has not seen yet. Where a reference is repeated,
 // the first record of a walk decides, and of two on one page the smaller digest: otherwise every
 // walk would find a change. References that could not even be requested are left out.
 func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable int) {

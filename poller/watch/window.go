@@ -60,7 +60,7 @@ func (w *Window) with(r Response, c *comparison) *Window {
 	return &next
 }
 
-// view is how a response stands in time. Order is checked, not believed.
+// view is how a response lies in time. Order is checked, not believed.
 type view struct {
 	oldest, newest time.Time
 	ordered        bool // newest first, as it was asked for

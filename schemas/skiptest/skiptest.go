@@ -1,4 +1,4 @@
-// Package skiptest skips tests for what a machine lacks, a program of somebody else or a right of
+// Package skiptest skips tests for what a machine lacks, a third-party program or a right of
 // root, and keeps count of them: a green run that has judged less than it could is seen. It is for
 // tests only.
 package skiptest

@@ -120,7 +120,7 @@ func taking(log *slog.Logger, change func([]forward.Route, time.Time) error) fun
 	}
 }
 
-// trial is what came of a test event.
+// trial is the outcome of a test event.
 type trial struct {
 	Forwarder   string `json:"forwarder"`
 	Destination string `json:"destination"`

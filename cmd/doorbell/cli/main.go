@@ -160,7 +160,7 @@ func (p *program) note(format string, args ...any) {
 	_ = printLines(p.stderr, fmt.Sprintf(format, args...)) // there is no other place to report it
 }
 
-// printLines leaves out what could rewrite a terminal, whoever it comes from.
+// printLines leaves out control sequences that could rewrite a terminal.
 func printLines(w io.Writer, text string) error {
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(w, ops.Printable(strings.TrimRight(line, "\n"))); err != nil {
@@ -178,7 +178,7 @@ func (p *program) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// result prints what came of a command: an object for programs, a text for people.
+// result prints the outcome of a command: an object for programs, a text for people.
 func (p *program) result(asJSON bool, object any, text string) error {
 	if asJSON {
 		return p.printJSON(object)

@@ -154,7 +154,7 @@ func (r *keyReader) read() keyReading {
 }
 
 // begin returns what a daemon starts with that takes its turn long after the configuration was
-// read. run goes on from there.
+// read. run continues from there.
 func (r *keyReader) begin() []poller.AgencyKeys {
 	_ = r.act(r.read(), func([]poller.AgencyKeys) error { return nil })
 	return r.used

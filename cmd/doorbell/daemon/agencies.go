@@ -22,7 +22,7 @@ const (
 // the place of this one. Only the goroutine of poll replaces it, so the others read it freely.
 //
 // An agency that this store has never watched waits until the stream was asked since when it was
-// watched: where the store was lost, the watch goes on where the stream heard of it last. The begin
+// watched: where the store was lost, the watch continues where the stream last heard of it. The begin
 // of its watch is stored before, so that what happens meanwhile is live. Agencies do not wait for
 // each other.
 type watched struct {
@@ -48,7 +48,7 @@ func (a *Daemon) openPoller(context.Context) error { return a.replacePoller(a.o.
 
 // replacePoller begins the watch of the agencies that are new to the store, and makes the poller of
 // those that do not wait for the stream. What is remembered of an agency that is no longer
-// configured stays; configured again, it goes on from there.
+// configured stays; configured again, it continues from there.
 func (a *Daemon) replacePoller(agencies []poller.AgencyKeys) error {
 	now := &watched{agencies: agencies, waiting: map[string]time.Time{}, made: time.Now()}
 	o := a.o.Poller

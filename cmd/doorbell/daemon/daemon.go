@@ -31,7 +31,7 @@ import (
 	"doorbell/store"
 )
 
-// What stands in the data directory.
+// What is in the data directory.
 const (
 	StoreFile    = "doorbell.db"
 	SocketFile   = "doorbell.sock"
@@ -152,7 +152,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 
 	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once",
 		a.o.Drain.Seconds()))
-	if a.o.Turn == nil || a.o.Turn.Valid() { // where the turn alone has ended the process goes on
+	if a.o.Turn == nil || a.o.Turn.Valid() { // if only the turn has ended, the process continues
 		a.notify("STOPPING=1")
 	}
 	time.AfterFunc(a.o.Drain, stopPublishing)
@@ -299,7 +299,7 @@ func (a *Daemon) storeFails(ctx context.Context) error {
 // ended gives the end of a part its exit code.
 func (a *Daemon) ended(err error) error {
 	if failure := a.store.Failure(); failure != nil {
-		err = failure // and not what came of it
+		err = failure // and not its consequence
 	}
 	switch {
 	case err == nil, errors.Is(err, store.ErrDamaged):

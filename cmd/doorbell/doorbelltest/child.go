@@ -88,7 +88,7 @@ func LaunchAs(t testing.TB, user *syscall.Credential, environ []string, args ...
 	return Begin(t, cmd).TellingNobody(t, args)
 }
 
-// Begin starts a command that somebody else ends.
+// Begin starts a command that the caller ends.
 func Begin(t testing.TB, cmd *exec.Cmd) *Child {
 	t.Helper()
 	c := &Child{Cmd: cmd, Gone: make(chan struct{})}

@@ -34,7 +34,7 @@ func startNATS(t testing.TB, o server.Options) *server.Server {
 	return s
 }
 
-// NatsServer is a server as somebody else may run it, until the end of the test.
+// NatsServer is an external server, until the end of the test.
 func NatsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
 	t.Helper()
 	o := server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: ShortDir(t)}
@@ -55,7 +55,7 @@ func StreamOf(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 	return s
 }
 
-// StartNATS is a server of somebody else's, without any limits for its clients.
+// StartNATS starts an external server without limits for its clients.
 func StartNATS(t *testing.T, port int) string {
 	t.Helper()
 	return NatsServer(t, func(o *server.Options) { o.Port = port }).ClientURL()
@@ -158,7 +158,7 @@ func (f *FarServer) Suffer(t *testing.T, what string) {
 	f.Start(t)
 }
 
-// remove takes the folder away at once: a goroutine of the stopped server may still make the folder
+// remove removes the folder immediately: a goroutine of the stopped server may still make the folder
 // of a batch in it.
 func (f *FarServer) remove() error {
 	gone, err := os.MkdirTemp(filepath.Dir(f.Folder), "gone")

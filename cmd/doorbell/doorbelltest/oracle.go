@@ -312,7 +312,7 @@ func (o Oracle) inBaseline(i sandbox.InsertionTruth, ended time.Time) bool {
 	return !ended.IsZero() && first.From.Before(o.From) && (first.Until.IsZero() || first.Until.After(ended))
 }
 
-// LastWatch is what the last watch events of each agency say, which hold nobody's data.
+// LastWatch is what the last watch events of each agency say; they contain no personal data.
 func LastWatch(all []Message) string {
 	last := map[string][]string{}
 	for _, m := range all {

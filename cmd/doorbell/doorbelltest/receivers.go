@@ -25,7 +25,7 @@ type Place struct {
 	smtp string
 
 	mu     sync.Mutex
-	Status int // of every answer over HTTP; 250 or else 451 over SMTP
+	Status int // of every answer over HTTP; over SMTP 250, otherwise 451
 	posts  []Post
 	mails  []string
 }

@@ -36,7 +36,7 @@ type Scene struct {
 
 func NewScene(t *testing.T, agencies ...string) Scene { return SceneOf(t, 4, agencies) }
 
-// SceneOf is a scene in which each agency has so many insertions.
+// SceneOf is a scene in which each agency has n insertions.
 func SceneOf(t *testing.T, insertions int, agencies []string) Scene {
 	t.Helper()
 	model := sandbox.NewModel(sandbox.Options{Seed: 1})
@@ -71,7 +71,7 @@ func (s Scene) Ring(t *testing.T, agency string) string {
 
 func (s Scene) Asked(agency string) int { return s.Model.Requests(sandbox.Filter{AgencyID: agency}) }
 
-// GoesOn waits until the agency was asked so many times more.
+// GoesOn waits until the agency has had n more requests.
 func (s Scene) GoesOn(t *testing.T, agency string, times int) {
 	t.Helper()
 	from := s.Asked(agency)

@@ -25,7 +25,7 @@ const (
 	CodeConfig      = 78
 )
 
-// AdviceOnHolder is for a store that is locked by somebody who does not answer: a daemon that
+// AdviceOnHolder is for a store that is locked by a process that does not respond: a daemon that
 // hangs, or a command, for a replay or a verify without a daemon takes the store for itself.
 const AdviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
 

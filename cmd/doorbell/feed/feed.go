@@ -299,7 +299,7 @@ func encode(m *stream.Message, at cursor) []byte {
 	return fmt.Appendf(bytes.TrimSuffix(text, []byte("}")), `,"cursor":%q}`, at)
 }
 
-// locate is where a reader with a cursor goes on. It begins again with the oldest event if the
+// locate is where a reader with a cursor continues. It starts again with the oldest event if the
 // stream is another one, or has another message at that place, or none: nothing says then that the
 // reader has what comes before. A cursor whose successors have expired is one of these.
 func locate(ctx context.Context, c stream.Client, state stream.State, after cursor) (at cursor, reset bool, err error) {

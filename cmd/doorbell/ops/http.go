@@ -47,7 +47,7 @@ type HTTPOptions struct {
 	Log       *slog.Logger
 }
 
-// Limits of the server. A request is small and comes at once; see answerLimit for answers.
+// Limits of the server. A request is small and arrives complete; see answerLimit for answers.
 const (
 	headerLimit  = 10 * time.Second // until the header has come
 	requestLimit = 20 * time.Second // until all of it has come
@@ -144,7 +144,7 @@ var (
 
 // guard lets requests through, or answers them.
 type guard struct {
-	local   bool // the server stands on a loopback address
+	local   bool // the server listens on a loopback address
 	sameWeb http.CrossOriginProtection
 	log     *slog.Logger
 }

@@ -117,7 +117,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	late := time.AfterFunc(answerLimit, cancel) // it begins at once, and then takes as long as it takes
+	late := time.AfterFunc(answerLimit, cancel) // it begins immediately, and may then take as long as it needs
 	response, err := c.open(ctx, http.MethodGet, backupPath, nil)
 	if err != nil {
 		return err

@@ -196,7 +196,7 @@ type AgencyRow struct {
 	Remarks                      []string  // what was odd lately and is no problem
 }
 
-// unknown stands where nothing is known yet.
+// unknown is shown where nothing is known yet.
 const unknown = "–"
 
 // Agencies returns a row for each agency, those that need attention first.

@@ -174,7 +174,7 @@ func (m *maker) append(b []byte, name string, v value, inRecord bool) []byte {
 	return append(b, v.kind+2) // } and ] follow { and [ in ASCII
 }
 
-// token is a form as it stands in a body.
+// token is a form as it is written in a body.
 var token = regexp.MustCompile(`(?s)^\{(number )?(?:(\d+) )?(.*)\}$`)
 
 // scalar appends a text, a number or a boolean of the form that a text stands for.

@@ -10,7 +10,7 @@ import (
 )
 
 // Which names of members are written. A name is data where an object is a map: by id, by address,
-// by person. In doubt it is replaced by its class: whoever reads the file misses a name, and nobody
+// by person. In doubt it is replaced by its class: the reader of the file misses a name, and no one
 // is in it.
 
 // maxNames is how many names that are unknown one object may have.

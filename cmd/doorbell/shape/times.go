@@ -64,7 +64,7 @@ func moment(text string) (layout string, at time.Time) {
 }
 
 // time is the form of a time, with its number among all of the response, the newest first; empty if
-// the text is none. A date such as 0001-01-01 stands for no moment.
+// the text is none. A date such as 0001-01-01 is no moment.
 func (m *masker) time(text string) string {
 	layout, at := moment(text)
 	if layout == "" {

@@ -64,7 +64,7 @@ var _ forward.Receiver = (*Receiver)(nil)
 const (
 	// pace keeps a burst from looking like one to a provider that counts.
 	pace = time.Second
-	// digest is how many events one mail holds: all agencies of one key may halt at once.
+	// digest is how many events one mail contains: all agencies of one key may halt together.
 	digest = 200
 )
 

@@ -10,7 +10,7 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// Lengths of what stands in a feedback.
+// Maximum lengths of the texts in a feedback.
 const (
 	maxWord    = 100
 	maxTitle   = 200

@@ -24,7 +24,7 @@ func (p page) Color() template.CSS {
 	return map[message.Tone]template.CSS{message.Lead: "#1a5fb4", message.Quiet: "#5e5c64", message.Good: "#1e7b4b", message.Alert: "#c01c28"}[p.Tone]
 }
 
-// Loud says that somebody has to do something.
+// Loud says that a person has to act.
 func (p page) Loud() bool { return p.Tone == message.Alert }
 
 // Index says that a list of what follows is of use.

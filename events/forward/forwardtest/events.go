@@ -178,7 +178,7 @@ func WorstAlerts(t testing.TB, text string, n int) (list []events.Event) {
 	return list
 }
 
-// Hostile are texts that somebody could write into a form to do harm.
+// Hostile are texts that a person could write into a form to do harm.
 var Hostile = []string{
 	"Nora\r\nBcc: victim@example.org\r\n\r\nbody",
 	"Nora\nSubject: another\n\n.\nQUIT",

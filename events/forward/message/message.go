@@ -37,7 +37,7 @@ const (
 	Lead  Tone = "lead"  // a person wrote
 	Good  Tone = "good"  // something is well again
 	Quiet Tone = "quiet" // something to know
-	Alert Tone = "alert" // somebody has to do something
+	Alert Tone = "alert" // a person has to act
 )
 
 // Message is what is said of the events of one delivery.

@@ -32,8 +32,8 @@ func Lines(s string, most int) (text []string, wasCut bool) {
 	return text, short != s
 }
 
-// The tags that portals and mail programs put into a message. Whatever else stands between angle
-// brackets is what somebody wrote.
+// The tags that portals and mail programs put into a message. Everything else between angle
+// brackets is part of the text.
 var (
 	endsLine = regexp.MustCompile(`(?i)<br\b[^<>]*>|</(?:p|div|li|h[1-6]|tr)\s*>`)
 	aTag     = regexp.MustCompile(`(?i)</?(?:html|head|body|p|div|span|a|b|i|u|em|strong|font|small|ul|ol|li|h[1-6]|table|tbody|tr|td|blockquote)\b[^<>]*>`)

@@ -43,13 +43,13 @@ func (w words) t(english string) string {
 	return english
 }
 
-// spaced keeps what stands before a colon or a semicolon in French on its line.
+// spaced keeps the word before a colon or a semicolon in French on its line.
 var spaced = strings.NewReplacer(" :", "\u00a0:", " ;", "\u00a0;")
 
-// Colon is what stands between a label and its value.
+// Colon is what is written between a label and its value, with its space.
 func (l Language) Colon() string { return spaced.Replace(locales[words{l}.tag()].colon) }
 
-// Quoted is what somebody wrote, in quotation marks.
+// Quoted is a person's own words, in quotation marks.
 func (l Language) Quoted(s string) string { return fmt.Sprintf(locales[words{l}.tag()].quoted, s) }
 
 // count is a number with its noun; nothing is empty.

@@ -3,7 +3,7 @@
 //
 // The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the
 // event: CloudEvents in HTTP binary mode. webhook-id is the ce-id, so a delivery that is sent once
-// more can be told by it. The header doorbell-test marks what a person sent to try the webhook.
+// more depends on it. The header doorbell-test marks what a person sent to try the webhook.
 //
 // A service that wants its own document gets one from a [Template]: a JSON document whose strings
 // are Go templates over the event. A leaf is rendered to text and then encoded, so that nothing

@@ -1,5 +1,5 @@
 // Package listingstest holds whole answers of a listings API, good, odd and broken ones, and what
-// each of them means. The client is held to them here; whoever builds on the client can serve the
+// each of them means. The client is tested with them here; packages that use the client can serve the
 // same answers to all of itself.
 //
 // The answers stand in text files. A section begins with its name, then come comments and one line
@@ -18,7 +18,7 @@
 // travels: by its length if nothing is said, chunked or until close, gzip (with the header) or
 // packed (without), with garbage after it, without the last n bytes (cut n), without the last chunk
 // (endless), in another character encoding than UTF-8 (in iso-8859-1). Bare: nothing is added to
-// what stands there.
+// what is there.
 //
 // Right of it: the references or ids in order, each with its defects (- is no id); none (an empty
 // list); counted none (no list, but a total of 0); drift; status, with the kind of the body;

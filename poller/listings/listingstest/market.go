@@ -20,7 +20,7 @@ import (
 )
 
 // marketEnviron makes a test binary an API in which nothing happens: its value is the number of
-// insertions and how bodies travel. It stands in a process of its own, so that what it costs is not
+// insertions and how bodies travel. It is a separate process, so that its cost is not
 // counted, and holds nothing: each response is written from the number of its insertion.
 const marketEnviron = "DOORBELL_TEST_MARKET"
 

@@ -147,7 +147,7 @@ func pack(body []byte) []byte {
 
 var marked = regexp.MustCompile(`⟦(.*?)⟧`)
 
-// expand writes out what stands between ⟦ and ⟧.
+// expand writes out the text between ⟦ and ⟧.
 func expand(text string) []byte {
 	return marked.ReplaceAllFunc([]byte(text), func(m []byte) []byte {
 		what := strings.TrimSuffix(strings.TrimPrefix(string(m), "⟦"), "⟧")

@@ -15,7 +15,7 @@ type Pipes struct {
 	once     sync.Once
 }
 
-// NewPipes returns a listener at which nobody has dialled yet.
+// NewPipes returns a listener without connections.
 func NewPipes() *Pipes { return &Pipes{accepted: make(chan net.Conn), closed: make(chan struct{})} }
 
 // Serve serves on pipes until the end of the test.

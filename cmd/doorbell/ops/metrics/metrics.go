@@ -19,7 +19,7 @@ import (
 	"doorbell/poller"
 )
 
-// Handler answers scrapes. A status that is an error makes it answer 500. Many may ask at once: see
+// Handler answers scrapes. A status that is an error makes it answer 500. Many may call at the same time: see
 // ops.Shared.
 func Handler(status func() (ops.Status, error)) http.Handler {
 	r := prometheus.NewRegistry()

@@ -10,7 +10,7 @@ import (
 	"doorbell/poller"
 )
 
-// unknown stands where nothing is known yet.
+// unknown is shown where nothing is known yet.
 const unknown = "–"
 
 // figure is one number that a person looks for, and what it means.

@@ -24,7 +24,7 @@ import (
 
 // Options are what the page shows.
 type Options struct {
-	// Status may be called at any time, by several at once.
+	// Status may be called at any time, concurrently.
 	Status func() (ops.Status, error)
 	// Store has the events. nil: there are none.
 	Store *store.Store

@@ -131,12 +131,12 @@ func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 		"status and body":   {&Fault{Status: 403, Body: []byte("<html>")}, 403, "<html>", 0},
 		"body alone":        {&Fault{Body: []byte("null")}, 200, "null", 0},
 		"no content":        {&Fault{Status: 204}, 204, "", 0},
-		"cut in the body":   {&Fault{Cut: 0.01}, 200, "[{", 0},
+		"cut in the body":   {&Fault{Cut: 0.01}, 200, "[", 0},
 		"cut a given body":  {&Fault{Body: []byte(`{"a":1}`), Cut: 0.43}, 200, `{"a`, 0},
 		"cut its last byte": {&Fault{Body: []byte(`{"a":1}`), Cut: 1}, 200, `{"a":1`, 0},
 		"cut before all":    {&Fault{Cut: -1}, 0, "", 0},
-		"a header more":     {&Fault{Header: http.Header{"X-Cache": {"stale"}}}, 200, "[{", 1},
-		"none":              {nil, 200, "[{", 1},
+		"a header more":     {&Fault{Header: http.Header{"X-Cache": {"stale"}}}, 200, "[", 1},
+		"none":              {nil, 200, "[", 1},
 	} {
 		before, _ := m.Truth().ContactRequest(id)
 		m.SetFault(func(Call) *Fault { return c.fault })

@@ -179,7 +179,7 @@ func TestTheListIsReadInEveryBody(t *testing.T) {
 	})
 }
 
-// mustBaseline fails unless the baseline ended complete, with so many insertions.
+// mustBaseline fails unless the baseline ended complete, with n insertions.
 func (p *portal) mustBaseline(insertions int) {
 	p.w.t.Helper()
 	for _, e := range p.log() {

@@ -474,7 +474,7 @@ func without(v any) object {
 }
 
 // TestPeopleAreRedactedWhereTheyAreMissingForGoodAndFewAndOnce takes the people out of one response
-// of an insertion, or of those of some time. An older response brings nobody back.
+// of an insertion, or of those of some time. An older response brings no one back.
 func TestPeopleAreRedactedWhereTheyAreMissingForGoodAndFewAndOnce(t *testing.T) {
 	inOne := func(record object) {
 		contact := object{}

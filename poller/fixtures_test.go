@@ -101,7 +101,7 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 	}
 }
 
-// bad says whether an answer is to change nothing, whoever reads it. Refusals have tests of their own; what depends on
+// bad says whether a response is to change nothing for any operation. Refusals have tests of their own; what depends on
 // what was learned before has them in listings.
 func bad(f listingstest.Fixture) bool {
 	refused := f.Want.Status == http.StatusForbidden || f.Want.Status == http.StatusUnauthorized

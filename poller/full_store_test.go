@@ -32,7 +32,7 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 				w.pass(time.Minute)
 			}
 		}
-		ring(100) // 100 × 20 kB, and nobody takes them
+		ring(100) // 100 × 20 kB, and they are not published
 		if !h.Space().Full {
 			t.Fatalf("%+v and nobody waits", h.Space())
 		}
@@ -41,7 +41,7 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 		if n := w.model.Requests(sandbox.Filter{}) - requests; n > 0 {
 			t.Errorf("%d requests in an hour of which nothing can be remembered", n)
 		}
-		for range 40 { // now somebody takes them
+		for range 40 { // now they are published
 			w.log("A100") // before it is trimmed
 			last, err := w.store.LastPosition()
 			w.must(err)

@@ -74,7 +74,7 @@ func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
 			usual := rapid.Custom(drawPlan).Example(n)
-			usual.steps = append(usual.steps, // whatever is drawn, somebody is forgotten, after a poll or before it
+			usual.steps = append(usual.steps, // in each of them a person is erased, after a poll or before it
 				happening{what: "contact", wait: time.Duration(n%2) * 4 * time.Minute}, happening{what: "forget", wait: 4 * time.Minute})
 			if wrong := interleave(t, r, usual); wrong != "" {
 				t.Error(wrong)
@@ -370,7 +370,7 @@ func (s *simulation) happenToLead(h happening, l *inquiry) {
 		s.must(s.model.EditContactRequest(l.id, func(c *sandbox.ContactRequest) { c.Status = fmt.Sprintf("S%d", h.how%3) }))
 	case "redact":
 		if truth, _ := s.model.Truth().ContactRequest(l.id); s.loose && (l.untimed || truth.Served == 0) {
-			return // nobody could know it again
+			return // it cannot be recognised
 		}
 		if l.redacted.IsZero() {
 			l.redacted = time.Now()
@@ -484,7 +484,7 @@ func (s *simulation) judgeWatch(all []told, truth sandbox.Truth, say func(string
 	}
 }
 
-// judgeInsertion follows what was told of a reference.
+// judgeInsertion follows the events of a reference.
 func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say func(string, ...any)) {
 	published, form, episode, revision := false, "", 0.0, 0.0
 	if i.VisibleAt(s.begin) {
@@ -517,6 +517,8 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 				say("%s reappeared, published %v, episode %v", i.Reference, published, episode)
 			}
 			published, revision = true, 0
+		default:
+			say("no rule judges %s", e.Type)
 		}
 		if e.body["episode"] != episode {
 			say("%s has episode %v, want %v", i.Reference, e.body["episode"], episode)
@@ -557,7 +559,7 @@ func (s *simulation) shown(l *inquiry) string {
 
 func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string, ...any)) {
 	created := map[*inquiry][]told{}
-	named := map[string]*inquiry{} // by contactRequestId, as far as it was told
+	named := map[string]*inquiry{} // by contactRequestId, if it was announced
 	for _, l := range s.leads {
 		if !s.nameless {
 			named[s.shown(l)] = l
@@ -586,7 +588,7 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 			if !s.loose || e.Type == events.TypeContactRequestCreated {
 				say("%s of nobody: %s", e.Type, e.Data)
 			}
-			continue // what is old was never told, and has no name that could be known
+			continue // what is old was never announced, and has no id that could be known
 		}
 		if l.forgotten != "" && (e.Sequence > l.length || e.HoldsPerson()) {
 			say("inquiry %d was forgotten with event %d, but %s %d holds the person: %v", l.number, l.length, e.Type, e.Sequence, e.HoldsPerson())
@@ -644,7 +646,7 @@ func (s *simulation) deep(l *inquiry) bool {
 	return above > 20
 }
 
-// expect says how often a contact request is to be told.
+// expect says how often a contact request is to be announced.
 func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, most int) {
 	switch {
 	case l.forgotten != "":

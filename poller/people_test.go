@@ -11,7 +11,7 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// writer is somebody of whom every text can be told from all others.
+// writer is a person whose every text differs from all others.
 func writer(name string) sandbox.ContactRequest {
 	return sandbox.ContactRequest{
 		CreatedAt: time.Now(), Score: 50, Salutation: "Salut" + name, FirstName: "First" + name, LastName: "Last" + name, Email: "mail" + name + "@example.org",
@@ -20,7 +20,7 @@ func writer(name string) sandbox.ContactRequest {
 	}
 }
 
-// texts are what stands in the data of an event of the texts of writers, whoever they are.
+// texts are those of the texts of writers that are in the data of an event.
 func textsIn(data []byte) (found []string) {
 	for _, text := range []string{"Salut", "First", "Last", "mail", "790000123", "Firma", "Guten Tag", "bis bald"} {
 		if bytes.Contains(data, []byte(text)) {

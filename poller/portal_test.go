@@ -347,7 +347,7 @@ func few(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// mustCount fails unless the log has so many events of a type.
+// mustCount fails unless the log has n events of a type.
 func (p *portal) mustCount(kind events.Type, want int) {
 	p.w.t.Helper()
 	if got := count(p.log(), kind); got != want {

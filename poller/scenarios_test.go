@@ -91,7 +91,7 @@ func (w *world) tell(s sandbox.Scenario, want outcome) {
 	w.halt() // before the API ends
 }
 
-// judge holds what was told against what was true.
+// judge compares what was published with what was true.
 func (w *world) judge(began time.Time) {
 	told := map[string]int{}
 	truth := w.model.Truth()

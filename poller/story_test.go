@@ -45,14 +45,15 @@ var storyFiles embed.FS
 //
 // And what must hold:
 //
-//	want [N] TYPE [& TYPE…] [member=VALUE]   the events since the last block of wants, in order; those of
-//	                                         a line in any order. "want nothing". skip: as if all were wanted
+//	want [N] TYPE [member=VALUE…] [& TYPE [member=VALUE…]]   the events since the last block of wants, in
+//	                       order; those of a line in any order. Objects are written as Go prints them.
+//	                       "want nothing". skip: as if all were wanted
 //	count TYPE OP N        in the whole log
 //	announced NAME…        exactly these leads are in the logs, each once; "announced none"
 //	status field=VALUE
 //	mark; asked [SELECTOR…] OP N; commits OP N    the requests that began, and the commits of the store, since the mark
 //
-// Lines "forms A | B | …" behind the first one let the story be told once for each form, which is
+// Lines "forms A | B | …" behind the first one run the story once for each form, which is
 // written as $form.
 //
 // a#{1..9}## is nine references. The agency of a reference is the one whose id has the same first
@@ -658,7 +659,7 @@ func (s *story) compare(what string, got int, operator, want string) {
 	}
 }
 
-// told counts the announcements of all agencies, by id.
+// told counts the announced leads of all agencies, by id.
 func (s *story) told() map[string]int {
 	all := map[string]int{}
 	for _, a := range s.all {

@@ -38,7 +38,7 @@ const sweepWorkers = 8
 
 // BenchmarkSweep measures what a sweep costs in which nothing has happened: 10,000 insertions and
 // the pages of their list, over loopback, 8 at a time, against a bare net/http loop that reads and
-// discards the same bodies in the same mixture, and against the script that somebody would write
+// discards the same bodies in the same mixture, and against the script that one would write
 // instead. Only the CPU of the client counts, and only the ratios say something.
 //
 //	go test ./poller -run '^$' -bench Sweep -benchtime 1x
@@ -147,7 +147,7 @@ func (s *sweep) lastPosition() uint64 {
 	return last
 }
 
-// poll lets the poller run until it has asked for the contact requests of so many insertions.
+// poll lets the poller run until it has asked for the contact requests of n insertions.
 func (s *sweep) poll(count int) cost {
 	if s.events != 0 && s.lastPosition() != s.events {
 		s.b.Fatal("something has changed")
@@ -185,7 +185,7 @@ func sweepPoll(reference string) string {
 	return "/ubm-contact-request/property/" + url.PathEscape(reference) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc"
 }
 
-// loop asks for the same bodies, so many of both kinds, and discards them.
+// loop asks for the same bodies, as many of both kinds, and discards them.
 func (s *sweep) loop(polls, pages int) cost {
 	lists := (*sweepCount+listings.PageSize-1)/listings.PageSize + 1
 	discard := func(r io.Reader) error {
@@ -220,7 +220,7 @@ func decoded[T any](s *sweep, path string) ([]T, error) {
 	return page.Results, err
 }
 
-// script is what somebody would write instead: ask for everything, and remember the ids that were
+// script is what one would write instead: ask for everything, and remember the ids that were
 // seen in a file of JSON.
 func (s *sweep) script() {
 	type insertion struct{ PropertyReferenceID string }
@@ -285,7 +285,7 @@ func newCounting(under http.RoundTripper) *countingTransport {
 	return &countingTransport{RoundTripper: under, places: make(chan struct{}, sweepWorkers)}
 }
 
-// after begins to count anew, and calls reached after so many polls.
+// after starts counting again, and calls reached after n polls.
 func (t *countingTransport) after(polls int, reached func()) {
 	t.polls.Store(0)
 	t.pages.Store(0)

@@ -399,7 +399,7 @@ func (p *portal) mustMissNothingInSilence(gaps int, live ...*fieldLead) {
 type flood struct {
 	order        string
 	known, leads int
-	before, cap  int    // so many are shown, at first and once the leads come; 0: all
+	before, cap  int    // how many are shown, at first and once the leads come; 0: all
 	body         string // default without a total
 	young        bool   // the insertion is new
 	announced    int    // 0: whatever was shown
@@ -439,7 +439,7 @@ var floods = map[string]flood{
 }
 
 // TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence lets contact requests come that reach a cap,
-// which also stands in no order, or is lowered as they come.
+// which is also in no order, or is lowered as they come.
 func TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence(t *testing.T) {
 	forms := maps.Clone(floods)
 	for _, order := range []string{"oldest first", "by score", "in no order", "asc and desc confused"} {

@@ -118,7 +118,7 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 	})
 }
 
-// start opens the store and begins, or goes on, to watch.
+// start opens the store and begins, or continues, to watch.
 func (w *world) start() {
 	w.t.Helper()
 	s, err := store.Open(store.Options{Dir: w.dir, BaseURL: w.options.API.BaseURL})
@@ -176,7 +176,7 @@ func (w *world) passTwice(d time.Duration) {
 	w.pass(d)
 }
 
-// told is an event as a test looks at it.
+// told is an event as a test sees it.
 type told struct {
 	events.Event
 	body map[string]any

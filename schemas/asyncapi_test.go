@@ -140,7 +140,7 @@ func TestTheExamplesOfHeadersAndHeartbeatAreValid(t *testing.T) {
 	schematest.Validate(t, "heartbeat", encode(t, at(example, "payload")))
 }
 
-// TestTheParserOfAsyncAPITakesTheDocument lets somebody else judge. A second document, which is spoiled, shows that it judges.
+// TestTheParserOfAsyncAPITakesTheDocument uses a third-party judge. A second document, which is spoiled, shows that it judges.
 func TestTheParserOfAsyncAPITakesTheDocument(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("interop/node_modules/@asyncapi/parser"); err != nil {
@@ -172,7 +172,7 @@ func TestTheParserOfAsyncAPITakesTheDocument(t *testing.T) {
 	}
 }
 
-// spoiled is the document with a parameter that nobody describes.
+// spoiled is the document with a parameter that is not described.
 func spoiled(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -71,7 +71,7 @@ func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// slowWriter waits after its first bytes until it is told to go on.
+// slowWriter waits after its first bytes until it is released.
 type slowWriter struct {
 	begun, goOn chan struct{}
 	n           int
@@ -92,7 +92,7 @@ func TestCommitsDoNotWaitForABackup(t *testing.T) {
 	go func() { copied <- into(s)(w) }()
 	<-w.begun
 	written := make(chan error, 1)
-	go func() { // 16 MB: the file would have had to be mapped anew several times
+	go func() { // 16 MB: the file would have had to be mapped again several times
 		var err error
 		for n := 0; n < 16 && err == nil; n++ {
 			err = s.Update(func(tx *store.Tx) error {

@@ -23,7 +23,7 @@ const nora = "Nora-Beispiel"
 
 func request(n int) store.Request { return store.Request{Reference: "a#b##", ID: fmt.Sprint("c", n)} }
 
-// asked is somebody's contact request, changed as often as revision says.
+// asked is a person's contact request, changed as often as revision says.
 func asked(t testing.TB, r store.Request, revision int, at time.Time) events.Event {
 	t.Helper()
 	common := events.Common{AgencyID: "A100", ObservedAt: at}

@@ -74,7 +74,7 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 	}
 }
 
-// flipAll changes bytes one at a time, and says of each what came of it.
+// flipAll changes bytes one at a time, and says the outcome of each.
 func flipAll(what string) error {
 	var mode, dir string
 	var seed uint64

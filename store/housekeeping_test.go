@@ -33,7 +33,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// large appends an event of about so many bytes.
+// large appends an event of about n bytes.
 func large(t *testing.T, s *store.Store, size int) error {
 	t.Helper()
 	record := slices.Concat([]byte(`"`), bytes.Repeat([]byte("a"), size), []byte(`"`))

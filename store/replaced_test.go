@@ -10,7 +10,7 @@ import (
 	"doorbell/store"
 )
 
-// replaced lets compact come to its end while somebody waits for the lock: it returns when the file has been replaced, with
+// replaced lets compact finish while another process waits for the lock: it returns when the file has been replaced, with
 // the store that still has the old one.
 func replaced(t *testing.T, wait store.Options) (old *store.Store, opened chan error) {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"doorbell/store"
 )
 
-// somebody is a person that no finding may tell of.
+// somebody is a person whom no finding may name.
 const somebody = "Muster-zq7"
 
 // furnished is a closed store with something of everything in it.

@@ -31,7 +31,7 @@ func (w *world) letters() (all []Letter) {
 	return all
 }
 
-// refuse makes dead letters of so many leads.
+// refuse makes dead letters of n leads.
 func (w *world) refuse(s *script, n int) {
 	w.t.Helper()
 	s.will(func(Delivery) error { return &Refused{Reason: "400 invalid_payload", Certain: true} })

@@ -38,7 +38,7 @@ func past(t *testing.T, agencies ...string) (all []events.Event) {
 	return all
 }
 
-// nobody was erased.
+// no person was erased.
 func nobody(events.Event) (bool, error) { return false, nil }
 
 func TestReplayedEventsGoThroughTheReceiversAtTheirPace(t *testing.T) {

@@ -213,7 +213,7 @@ func (s *story) crashAt(step string, n int) {
 			}
 			if !s.died.Swap(true) {
 				s.disk = s.files()
-				if step == "sent" { // and nobody knows it
+				if step == "sent" { // and it is not known
 					s.doubles++
 				}
 			}
@@ -511,7 +511,7 @@ func (s *story) heard(where string, r *script, verb string, words []string, chec
 	}
 }
 
-// onceButFor wants every event, the first time in the order of its agency, and so many deliveries too many.
+// onceButFor wants every event, the first time in the order of its agency, and n deliveries too many.
 func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 	t.Helper()
 	seen, order, again := map[string]bool{}, map[string]uint64{}, 0

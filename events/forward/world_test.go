@@ -222,7 +222,7 @@ func (w *world) erase(last int) {
 // consumer is the name of a receiver's consumer.
 func consumer(receiver string) string { return "doorbell-slack-" + receiver }
 
-// worldWith is a world on a server of somebody else.
+// worldWith is a world on an external server.
 func worldWith(t *testing.T, nc *nats.Conn) *world {
 	t.Helper()
 	w := &world{t: t, nc: nc, store: "store"}
@@ -333,7 +333,7 @@ func wire(e events.Event, more map[string]string) *nats.Msg {
 	return m
 }
 
-// rebuild makes the stream anew, with all that was published, as a relay does: agency by agency.
+// rebuild makes the stream again, with everything that was published, as a relay does: agency by agency.
 func (w *world) rebuild() {
 	w.t.Helper()
 	w.must(w.js.DeleteStream(w.t.Context(), "LISTINGS"))

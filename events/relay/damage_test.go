@@ -32,7 +32,7 @@ var (
 
 const delivered = 60 // events of each agency in a folder that is damaged
 
-// damageable are two folders of a server that has taken all of a log: one as it stands when the power fails, and one as it is
+// damageable are two folders of a server that has taken all of a log: one as it is when the power fails, and one as it is
 // left by a server that was shut down.
 func damageable(t *testing.T) (b *bell, folders [2]string) {
 	t.Helper()

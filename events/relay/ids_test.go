@@ -43,7 +43,7 @@ func TestACrashAfterAnErasureDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst has another doorbell whose event stands before the last
+// TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst has another doorbell whose event comes before the last
 // acknowledged one of ours, and is found by us after the server has forgotten its id.
 func TestACrashDoesNotDoubleWhatAnotherDoorbellPublishedFirst(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func TestAStreamThatIsMadeAnewIsFilledFromTheLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		strays  int  // messages of others, which are purged again
 		embeds  bool // the server is ours
-		running bool // the relay goes on, and learns of it from an acknowledgement
+		running bool // the relay continues, and learns of it from an acknowledgement
 	}{
 		"while the relay is away": {embeds: true},
 		"between two events":      {embeds: true, running: true},

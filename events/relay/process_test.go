@@ -127,7 +127,7 @@ type deadlyConn struct {
 	p *process
 }
 
-// Write kills the server once it has been given so many bytes, of which it may have read some.
+// Write kills the server once it has been sent n bytes, of which it may have read some.
 func (c *deadlyConn) Write(b []byte) (int, error) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// found says how often a text stands in the files below a folder.
+// found says how often a text is in the files below a folder.
 func found(t *testing.T, dir, text string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 		s, c = onDisk(t, dir)
 	}
 	want, others := 0, 0
-	fill := func() { // a person stands at the beginning and the end of each file, and between
+	fill := func() { // a person is at the beginning and the end of each file, and between
 		js, _ := c.Conn.JetStream()
 		for i := range 75 {
 			who := []string{person, other, person}[i%3]

@@ -124,7 +124,7 @@ func failed(t *testing.T, err error) listingstest.Outcome {
 	return o
 }
 
-// assertNoExample looks for the address that stands in many of the answers.
+// assertNoExample looks for the address that is in many of the responses.
 func assertNoExample(t *testing.T, err error) {
 	t.Helper()
 	for ; err != nil; err = errors.Unwrap(err) {

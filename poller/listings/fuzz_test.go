@@ -180,7 +180,7 @@ func assertProper(t *testing.T, record json.RawMessage) {
 	}
 }
 
-// respelled is a body with its members sorted and much white space; nil where a name stands twice,
+// respelled is a body with its members sorted and much white space; nil where a name is repeated,
 // so that the order counts, or where texts are broken.
 func respelled(body []byte) []byte {
 	again, err := jsontext.AppendFormat(nil, trimBOM(body), jsontext.Multiline(true), jsontext.ReorderRawObjects(true))

@@ -16,7 +16,7 @@ const sentinelKey = "0e9fa1b2-SENTINEL-KEY-4d5e-9c8b7a6f5e4d"
 
 var testKey = NewKey(sentinelKey)
 
-// api is a server that answers as told and remembers what it was asked.
+// api is a server that responds as it is configured, and remembers its requests.
 type api struct {
 	*httptest.Server
 	mu    sync.Mutex

@@ -399,7 +399,7 @@ func TestAPageWithoutAListIsTheEndOnlyIfTheNextHasNoneEither(t *testing.T) {
 						p.ServeHTTP(w, r)
 					}
 				}), WalkOptions{Size: 5})
-				// In place of the last page it looks like the end if null stands behind it, too.
+				// In place of the last page it looks like the end if null follows it as well.
 				looksLikeIt := hole == 5 && strings.Contains(end, "null")
 				if lost := missing(list, refs); err != nil || v.Complete != looksLikeIt || len(lost) != 5 {
 					t.Errorf("%s in place of page %d, %s past the end: missed %v, %+v, %v", hidden, hole, end, lost, v, err)

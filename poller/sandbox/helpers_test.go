@@ -18,7 +18,7 @@ const (
 	otherKey = "9d2c4e10-7b6a-4f3d-8c21-1a2b3c4d5e6f"
 )
 
-// clock is a time that only moves when told.
+// clock is a time that moves only when it is set.
 type clock struct{ t time.Time }
 
 func newClock() *clock                   { return &clock{time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)} }

@@ -175,7 +175,7 @@ func TestADelayEndsWithTheClientAndTellsTheTruthOfItsEnd(t *testing.T) {
 		m.SetFault(func(Call) *Fault { return &Fault{Delay: time.Hour} })
 
 		began := time.Now()
-		fetch(t, p, insertionsPath("A100"), 0) // hangs up at once
+		fetch(t, p, insertionsPath("A100"), 0) // hangs up immediately
 		synctest.Wait()
 		if log := m.Log(Filter{}); len(log) != 1 || log[0].Status != 0 || !log[0].Broken || time.Since(began) != 0 {
 			t.Errorf("%+v after %v", log, time.Since(began))

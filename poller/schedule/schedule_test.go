@@ -99,7 +99,7 @@ func do(s *schedule.Schedule, minute int, verb string, args []string) string {
 	return ""
 }
 
-// drive asks as often as five requests a second allow, and answers at once: each insertion gets
+// drive asks as often as five requests a second allow, and answers immediately: each insertion gets
 // contact requests at its rate a day.
 type drive struct {
 	*schedule.Schedule
@@ -197,7 +197,7 @@ func TestNoInsertionWaitsLongerThanTheCap(t *testing.T) {
 }
 
 func quietAndBusy(d *drive) {
-	d.add("A100", 950, 0.001, time.Nanosecond) // all were polled at once
+	d.add("A100", 950, 0.001, time.Nanosecond) // all were polled at the same time
 	d.add("A100", 50, 500, time.Nanosecond)
 }
 

@@ -175,7 +175,7 @@ func TestRowNumbersSwallowNothingBesideAChange(t *testing.T) {
 	}
 }
 
-// TestTwoOfOneSecondAreNotTakenForEachOther has what can not be told by the second alone.
+// TestTwoOfOneSecondAreNotTakenForEachOther has requests that the second alone cannot distinguish.
 func TestTwoOfOneSecondAreNotTakenForEachOther(t *testing.T) {
 	m := newMemory()
 	wants(t, m.see(person(1, 1, "Anna", "x"), person(2, 1, "Bruno", "y")), "created 1", "created 2")

@@ -75,7 +75,9 @@ func Page(
 }
 
 // see takes one record that was just read. changed is what differs from the record that is known,
-// but for what has drifted; it is empty where other rules made the known digest.
+// but for what has drifted; it is empty where other rules made the known digest. A rule about a
+// change must follow from it alone: what is ignored, volatile or drifted differs between the two
+// records as well.
 func (p *Paged) see(
 	s Observation, a *store.Agency, k Known, read listings.Insertion,
 	changed []events.Change, r Rules,

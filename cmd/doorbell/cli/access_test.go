@@ -14,7 +14,7 @@ import (
 	"doorbell/store"
 )
 
-// TestAHaltOutlastsEveryRestartUntilAPersonEndsIt has B200 refused while A100 goes on.
+// TestAHaltOutlastsEveryRestartUntilAPersonEndsIt has B200 refused while A100 continues.
 func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
@@ -78,7 +78,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 		}
 	}
 	d.Stop(t)
-	// Who resumes looks at the log for what came of it: a second refusal is no repetition of the first.
+	// The person who resumes looks for the outcome in the log: a second refusal is no repetition of the first.
 	if got := regexp.MustCompile(`"access \w+"`).FindAllString(d.Stderr.String(), -1); strings.Join(got, " ") != `"access resumed" "access halted" "access resumed"` {
 		t.Errorf("the log of the last start says %v", got)
 	}

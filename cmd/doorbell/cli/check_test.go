@@ -184,7 +184,7 @@ func TestCheckEndsAsRunWould(t *testing.T) {
 	}
 }
 
-// TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite runs as somebody without rights, as root cannot be stopped otherwise.
+// TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite runs as an ordinary user, because nothing else stops root.
 func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")

@@ -34,7 +34,7 @@ var streamFiles = map[string]string{
 // consumerFile is the one for `nats consumer add LISTINGS --config`.
 const consumerFile = natsDir + "/consumer.json"
 
-// definitions are what stands in these files, made from the code and the defaults of the
+// definitions are the contents of these files, made from the code and the defaults of the
 // configuration.
 func definitions(t *testing.T) map[string]string {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"doorbell/store"
 )
 
-// logged makes a data directory whose log holds so many contact requests of two agencies in turn, and a halt of the second.
+// logged makes a data directory whose log has n contact requests of two agencies in turn, and a halt of the second.
 // Either all of them are published, or the first half.
 func logged(t *testing.T, requests int, published bool) []string {
 	t.Helper()

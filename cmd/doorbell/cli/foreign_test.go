@@ -143,7 +143,7 @@ func (b *talker) live(t *testing.T) {
 	b.event(t, "insertion.reappeared", "A100")
 }
 
-// vanish withdraws more of an agency's insertions at once than is believed: the daemon stands still,
+// vanish withdraws more of an agency's insertions at once than is plausible: the daemon waits,
 // so that no walk sees a part of it.
 func (b *talker) vanish(t *testing.T, agency string) {
 	t.Helper()

@@ -74,7 +74,7 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 }
 
 // TestAForwarderRunsAloneWithoutTheKey lets a guest of the embedded server forward. Its environment
-// holds a key that cannot be read: whoever looked at it would stop.
+// holds a key that cannot be read: a command that read it would stop.
 func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)

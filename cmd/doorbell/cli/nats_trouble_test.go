@@ -20,7 +20,7 @@ import (
 func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 	t.Parallel()
 	denied := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"listings.>"}}}
-	for why, configure := range map[string]func(*server.Options){ // URL stands for the address
+	for why, configure := range map[string]func(*server.Options){ // URL is replaced by the address
 		"no connection to NATS at URL: it refuses our credentials": func(o *server.Options) {
 			o.Username, o.Password = "crm", "right"
 		},

@@ -84,7 +84,7 @@ func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
 	}
 }
 
-// TestTheStoryShowsAConsumerEveryType reads the story from a server of somebody else's, as a consumer
+// TestTheStoryShowsAConsumerEveryType reads the story from an external server, as a consumer
 // would: each message is an example of the contract, and the stream is one that a relay would take.
 func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ type scriptKey string
 
 const started scriptKey = "processes"
 
-// takes makes a command that needs so many arguments.
+// takes makes a command that needs n arguments.
 func takes(n int, do func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) < n {

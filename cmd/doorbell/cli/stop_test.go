@@ -23,7 +23,7 @@ type hanging struct {
 	hangs atomic.Bool
 }
 
-// hang stands between the daemon and a server. Without a server it hangs from the beginning.
+// hang is a proxy between the daemon and a server. Without a server it hangs from the start.
 func hang(t *testing.T, server string) *hanging {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

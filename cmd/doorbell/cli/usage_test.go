@@ -8,7 +8,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 )
 
-// TestWrongInputsAreRefusedWithOneSentence types what stands in testdata/wrong.txt.
+// TestWrongInputsAreRefusedWithOneSentence types the lines of testdata/wrong.txt.
 func TestWrongInputsAreRefusedWithOneSentence(t *testing.T) {
 	t.Parallel()
 	n := 0

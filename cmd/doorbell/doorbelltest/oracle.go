@@ -223,7 +223,7 @@ func (o Oracle) judgeContactRequests(all []Message, truth sandbox.Truth, say say
 	}
 }
 
-// judgeInsertions: nothing disappeared that was there all the time, nothing appeared twice in a
+// JudgeInsertions: nothing disappeared that was there all the time, nothing appeared twice in a
 // row, no change without a new version.
 func (o Oracle) judgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
 	type key struct{ agency, reference string }

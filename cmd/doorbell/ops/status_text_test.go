@@ -43,7 +43,7 @@ func large() Status {
 			a.Freshness = &poller.Freshness{
 				Insertions: 8, OldestSeconds: 28.2, Latency: poller.Latency{ContactRequests: 20, MedianSeconds: 15},
 			}
-		case n == 5: // its first walk goes on
+		case n == 5: // its first walk is under way
 			a.State, a.Insertions, a.Freshness = "starting", 0, &poller.Freshness{Insertions: 7, NeverPolled: 7, OldestSeconds: 6}
 		}
 		s.Watch.Agencies = append(s.Watch.Agencies, a)

@@ -46,7 +46,7 @@ func TestAPersonIsFoundByWhatIsTheSameAddress(t *testing.T) {
 		{Wanted{Phone: "+41 79 000 01 23"}, `{"phoneRaw":"079/000 01 23"}`, nobody, own},
 		{Wanted{Phone: "0041790000123"}, nobody, `{"tel":41790000123,"also":"0790000123"}`, own},
 		{Wanted{Phone: "079 000 01 24"}, `{"phone":"+41790000123"}`, nobody, none},
-		{Wanted{Phone: "12 34 56 78"}, `{"phoneRaw":"12345678"}`, nobody, own}, // nobody knows its country
+		{Wanted{Phone: "12 34 56 78"}, `{"phoneRaw":"12345678"}`, nobody, own}, // its country is unknown
 		{Wanted{Phone: "079 000 01 23"}, `{"message":"0790000123"}`, nobody, own},
 		{Wanted{Phone: "079 000 01 23"}, `{"phoneRaw":"044 555 55 55 / 79 000 01 23"}`, nobody, own},
 		{Wanted{Phone: "044 555 55 55"}, `{"phoneRaw":"044 555 55 55 / 79 000 01 23"}`, nobody, own},
@@ -80,7 +80,7 @@ func TestAPersonIsFoundByWhatIsTheSameAddress(t *testing.T) {
 	}
 }
 
-// Whatever stands around an address, it is found; and part of another one is not.
+// An address is found whatever surrounds it; part of another one is not.
 func TestAnAddressIsFoundInAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`[a-z0-9][a-z0-9._+-]{0,8}[a-z0-9]`).Draw(t, "name")

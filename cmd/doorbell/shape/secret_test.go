@@ -136,7 +136,7 @@ func assertNoValue(t *testing.T, r Response, values map[string]string) {
 	}
 }
 
-// TestNamesOfTheTradeAreWritten keeps the file of use: what is a name of a member, and no data, stands in it.
+// TestNamesOfTheTradeAreWritten keeps the file useful: names of members that are no data are in it.
 func TestNamesOfTheTradeAreWritten(t *testing.T) {
 	r := Describe(Asked{Operation: Insertions, Agency: "A100"}, 200, http.Header{"Content-Type": {"application/json; charset=UTF-8"}},
 		[]byte(`{"paging":{"total":163,"hasNext":true},"results":[{"propertyReferenceId":"a#b##","RoomCount":3,"price":{"amount":2890},"petsAllowed":true},

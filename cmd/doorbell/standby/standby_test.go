@@ -315,7 +315,7 @@ func TestAStartRemovesWhatAKilledProcessLeftOfACopy(t *testing.T) {
 	}
 }
 
-// slowLine lets so many bytes a second through to the client.
+// slowLine limits the bytes a second that reach the client.
 type slowLine struct {
 	server nats.InProcessConnProvider
 	rate   int
@@ -358,7 +358,7 @@ func TestACopyMayTakeLongToArrive(t *testing.T) {
 }
 
 // TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved is about people: a part that stays would hold some
-// until it expires, whoever is erased meanwhile.
+// until it expires, even if they are erased meanwhile.
 func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
 	connect := natsAt(t)
 	one := start(t, connect(), "one")

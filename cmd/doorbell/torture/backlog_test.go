@@ -56,7 +56,7 @@ func TestEventsWaitForNATSWithoutHoldingUpAnything(t *testing.T) {
 	}
 }
 
-// backlogMarks is how things were with so many events waiting.
+// backlogMarks is what was measured with n events waiting.
 type backlogMarks struct {
 	polls          float64 // a second
 	found, status  time.Duration
@@ -157,7 +157,7 @@ func inventedRequest(agency string, number int) (events.Event, error) {
 	})
 }
 
-// reach waits until so many events are in the log alone.
+// reach waits until n events are in the log alone.
 func (b *backlog) reach(t *testing.T, want uint64) {
 	t.Helper()
 	doorbelltest.Within(t, 3*doorbelltest.Patience, fmt.Sprint(want, " events wait"), func() bool {

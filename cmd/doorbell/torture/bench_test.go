@@ -116,7 +116,7 @@ func (m *measured) start() (began time.Time, took time.Duration) {
 	}).Sub(began)
 }
 
-// await waits until so many pages and polls were asked for, and returns when that was.
+// await waits for the given numbers of requests for pages and polls, and returns when they were reached.
 func (m *measured) await(pages, polls int) time.Time {
 	m.b.Helper()
 	return m.awaitCounts(100*time.Millisecond, func(gotPages, gotPolls int) bool {

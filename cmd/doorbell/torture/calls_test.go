@@ -39,7 +39,7 @@ var strikes = []blow{
 
 func (b blow) String() string { return fmt.Sprintf("%s:%d", b.name, b.at) }
 
-// chooseBlows is a sample of so many blows, or all of them if that is wanted.
+// chooseBlows is a sample of n blows, or all of them if that is wanted.
 func chooseBlows(calls, most int) (list []blow) {
 	all := make([]blow, 0, calls*len(strikes))
 	for at := 1; at <= calls; at++ {
@@ -94,7 +94,7 @@ func strikeCalls(t *testing.T, untroubled *tracer, least, most int, live func(*t
 	}
 }
 
-// mustRun begins a run of the program, and skips the test on a machine that lets nobody trace it.
+// mustRun begins a run of the program, and skips the test on a machine that forbids tracing.
 func (t *tracer) mustRun(tb testing.TB, environ []string, output io.Writer, args ...string) {
 	tb.Helper()
 	err := t.run(environ, output, doorbelltest.Binary(tb), args...)
@@ -213,7 +213,7 @@ func (p *threePolls) live(t *testing.T, tr *tracer) {
 	}
 }
 
-// mend starts it again, untroubled, and judges what the stream holds when all is told.
+// mend starts it again, untroubled, and judges the stream when everything is published.
 func (p *threePolls) mend(t *testing.T) {
 	t.Helper()
 	d := doorbelltest.Launch(t, p.Environ, "run")

@@ -12,8 +12,8 @@ import (
 
 const (
 	killsInARound = 10
-	firstStarts   = 4  // so many of the kills of a scene hit the very first start
-	killsInAScene = 50 // so many daemons live on one data directory before it is judged
+	firstStarts   = 4  // of the kills of a scene, those that hit the very first start
+	killsInAScene = 50 // daemons that run in turn on one data directory before it is judged
 )
 
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps

@@ -28,7 +28,7 @@ type disk struct{ image, dir string }
 // journals are ways of mounting: how often the file system writes by itself, and in which order.
 var journals = []string{"commit=5,data=ordered", "commit=1000,data=ordered", "commit=1,data=writeback", "commit=1000,data=writeback"}
 
-// newDisk skips the test where the machine lets nobody mount one.
+// newDisk skips the test where the machine forbids mounting one.
 func newDisk(t *testing.T) *disk {
 	t.Helper()
 	dir := doorbelltest.ShortDir(t)

@@ -20,7 +20,7 @@ import (
 
 // TestTheReportSaysWhatBecameOfEachLead lives through a Sunday of faults, of the API, NATS, the
 // process and the receivers, until the Monday on which a report is mailed; with -rounds through more
-// days. It holds the report of each day against what the API was told, and what the receivers took.
+// days. It compares the report of each day with what the API was given, and with what the receivers took.
 func TestTheReportSaysWhatBecameOfEachLead(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(orders) == "" {

@@ -32,7 +32,7 @@ type restless struct {
 	done  map[string]int
 }
 
-// newRestless begins to move at once: so many contact requests and changes are made in a minute.
+// newRestless begins to move immediately, with the given numbers of contact requests and changes a minute.
 // Without changes insertions stay as they are, and stores may be lost and set back.
 func newRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, requests, changes float64) *restless {
 	t.Helper()
@@ -114,7 +114,7 @@ func (b *restless) status(n int) (ops.Status, error) {
 
 func (b *restless) asked() int { return b.oracle.Model.Requests(sandbox.Filter{}) }
 
-// goesOn waits until the API was asked so many times more.
+// goesOn waits until the API has had n more requests.
 func (b *restless) goesOn(times int) {
 	b.t.Helper()
 	from := b.asked()
@@ -131,7 +131,7 @@ func (b *restless) happen(list []string, do func(what string)) {
 	}
 }
 
-// settle waits until a doorbell has told all, and holds the stream against the truth.
+// settle waits until a doorbell has published everything, and compares the stream with the truth.
 func (b *restless) settle(n int) (events []doorbelltest.Message) {
 	b.t.Helper()
 	url := b.up(n)

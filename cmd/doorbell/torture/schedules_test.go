@@ -104,7 +104,7 @@ type day struct {
 	key       string
 	log       doorbelltest.Transcript
 	transport *http.Transport
-	refusing  atomic.Bool // nobody listens at the API
+	refusing  atomic.Bool // the API refuses connections
 
 	daemon *daemon.Daemon
 	stop   context.CancelFunc
@@ -441,7 +441,7 @@ func (d *day) killAtCall() {
 	d.rest()
 }
 
-// killInPlace goes on with the files as they were at one instant, with everything that was open.
+// killInPlace continues with the files as they were at one instant, with everything that was open.
 func (d *day) killInPlace() {
 	d.say("kill in place")
 	synctest.Wait()
@@ -462,7 +462,7 @@ func (d *day) rest() {
 	d.begin()
 }
 
-// natsAway takes the folder away, too: whoever looks after the server would start it anew.
+// natsAway takes the folder away, too: otherwise the server would be started again.
 func (d *day) natsAway() {
 	d.say("NATS goes")
 	d.natsGoes()

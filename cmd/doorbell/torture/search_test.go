@@ -22,7 +22,7 @@ import (
 	"unicode/utf8"
 )
 
-// trace is a file that a text stands in, and the form that it has there.
+// trace is a file that contains a text, and the form that it has there.
 type trace struct {
 	file, form string
 	text       int // which of the texts

@@ -140,7 +140,7 @@ var (
 	headers = strings.Fields("Auto-Submitted Content-Type Date From Message-Id Mime-Version Reply-To Subject To X-Auto-Response-Suppress")
 )
 
-// harmless fails where a mail of ours holds what nobody of us wrote: headers, markup, links,
+// harmless fails where a mail of ours contains what a stranger wrote: headers, markup, links,
 // characters that cannot be seen.
 func harmless(t testing.TB, o *Receiver, d forward.Delivery) {
 	t.Helper()

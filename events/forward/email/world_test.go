@@ -160,7 +160,7 @@ func readParts(t testing.TB, contentType string, body io.Reader, parts map[strin
 	}
 }
 
-// script is a server that says at each step what it was told to, and otherwise what a good server
+// script is a server that answers each step as it is scripted, and otherwise as a good server
 // says. Without TLS it runs on one end of a pipe, also in virtual time. With methods it wants the password.
 type script struct {
 	says  map[string]string // by step: "" greeting, EHLO, MAIL, RCPT, DATA, "." after the content
@@ -175,7 +175,7 @@ type script struct {
 const (
 	cutOff  = "cut"     // the connection ends instead of an answer
 	silence = "silence" // it stays open, and that is all
-	endless = "endless" // an answer that goes on
+	endless = "endless" // an answer without an end
 )
 
 func (s *script) dial(context.Context, string, string) (net.Conn, error) {

@@ -122,7 +122,7 @@ var hostile = []string{
 	"\",\"type\":\"Image", "\u202eabc\u202c\x00\x1b[31m",
 }
 
-// TestHostileTextIsText puts each text into every field: whatever a reader sees of it stands in a TextRun, whole, and no link is theirs.
+// TestHostileTextIsText puts each text into every field: everything that a reader sees of it is in one TextRun, and no link comes from it.
 func TestHostileTextIsText(t *testing.T) {
 	for _, evil := range hostile {
 		for _, n := range []int{1, 3} {

@@ -29,7 +29,7 @@ import (
 // service answers like one that a recipe is for, as far as its documentation says what it demands.
 type service struct {
 	path string
-	// credential is what stands in the recipe, and what the service knows instead.
+	// credential is what is written in the recipe, and what the service knows instead.
 	credential, secret string
 	// knows reports whether a request brings the credential; nil: it is part of the address.
 	knows func(http.Header, string) bool

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const person = "nora.beispiel-zq7@example.org"
 
-// lead is a contact request whose payload is easily changed by who encodes it anew.
+// lead is a contact request whose payload changes easily when it is encoded again.
 func lead(t *testing.T) events.Event {
 	t.Helper()
 	e, err := events.New(&events.ContactRequestCreated{

@@ -94,7 +94,7 @@ func happen(t *testing.T, s *store.Store, payloads ...events.Payload) {
 	}
 }
 
-// lead is a contact request of nobody, with a text wherever text may come from outside.
+// lead is a contact request without a person, with a text wherever text may come from outside.
 func lead(id, text string) *events.ContactRequestCreated {
 	return &events.ContactRequestCreated{
 		Common: events.Common{AgencyID: "A100", ObservedAt: now}, PropertyReferenceID: "seefeld#" + id + text,

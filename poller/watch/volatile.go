@@ -166,15 +166,17 @@ func (v *Volatility) LeaveOut(
 	seen := !v.since.IsZero() && o.At.Sub(v.since) >= stillSeen
 	var all []store.Volatile
 	for _, one := range state.Volatile {
-		at := member{op, "", one.Path}
-		switch idle := o.At.Sub(one.Changed); {
-		case one.Operation != string(op):
-		case v.moved[at] && idle >= stillSeen:
-			one.Changed = o.At
-		case !v.moved[at] && seen && idle >= stillFor:
-			continue
+		if one.Operation == string(op) {
+			at := member{op, "", one.Path}
+			moved := v.moved[at]
+			delete(v.moved, at)
+			switch idle := o.At.Sub(one.Changed); {
+			case moved && idle >= stillSeen:
+				one.Changed = o.At
+			case !moved && seen && idle >= stillFor:
+				continue
+			}
 		}
-		delete(v.moved, at)
 		all = append(all, one)
 	}
 	var named []string

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/store"
 )
 
 // readingsOf is what a response shows of n contact requests of which some members changed since the reading before.
@@ -75,6 +79,29 @@ func TestAWalkInWhichNothingRotatesBeginsTheCountAgain(t *testing.T) {
 		}
 		if found := v.ObserveWalk(); len(found) > 0 {
 			t.Fatalf("%v after walk %d", found, walk)
+		}
+	}
+}
+
+func TestMembersOfOneNameThatChangeInBothOperationsStayLeftOut(t *testing.T) {
+	both := []listings.Operation{listings.OperationContactRequests, listings.OperationInsertions}
+	var v Volatility
+	var state store.Agency
+	volatile := []string{"/views"}
+	for hour := range 48 {
+		o := Observation{AgencyID: "A100", At: epoch.Add(time.Duration(hour) * time.Hour)}
+		left := map[string]uint64{"/views": uint64(hour)}
+		page := []Listed{{Insertion: listings.Insertion{Reference: "a#b##"}, At: o.At, Left: left}}
+		v.ObservePage(page, nil)
+		v.Observe("a#b##", []Reading{{ID: "1", Left: left}}, o.At)
+		for _, op := range both {
+			if e := v.LeaveOut(state, o, op, volatile); e.State != nil {
+				state = *e.State
+			}
+		}
+		volatile = nil
+		if len(state.Volatile) != len(both) {
+			t.Fatalf("%+v after %d hours", state.Volatile, hour)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
@@ -73,12 +74,18 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	if err == nil {
 		found, err = stream.Ensure(ctx, js, want, stream.Rights{})
 	}
-	missing := errors.Is(err, stream.ErrMissing)
+	missing, other := errors.Is(err, stream.ErrMissing), ""
+	if missing {
+		other, err = js.StreamNameBySubject(ctx, want.Subjects[0])
+	}
 	switch name := "stream " + b.Stream(); {
 	case missing && b.StreamManage != "auto":
 		c.report.fail(SectionNATS, name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
 			"make it, or set DOORBELL_STREAM_MANAGE=auto")
-	case missing:
+	case missing && other != "":
+		c.report.fail(SectionNATS, fmt.Sprintf("%s is missing: stream %s holds %s already", name, other, want.Subjects[0]),
+			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX")
+	case missing && errors.Is(err, jetstream.ErrStreamNotFound):
 		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
 	case errors.Is(err, relay.ErrStreamUnfit):
 		c.report.fail(SectionNATS, err.Error(), "change that stream, or choose another "+

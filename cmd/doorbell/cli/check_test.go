@@ -320,6 +320,11 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	if have, err := js.Stream(ctx, "LISTINGS"); err != nil || have.CachedInfo().Config.MaxMsgs != 7 {
 		t.Errorf("the stream was changed: %v", err)
 	}
+	must(t, js.DeleteStream(ctx, "LISTINGS"))
+	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "MORE", Subjects: []string{"listings.>"}})
+	must(t, err)
+	checked(t, s, exit.CodeFailed, check.SectionNATS, environ, "stream LISTINGS is missing: stream MORE holds listings.v1.> already",
+		"choose another DOORBELL_SUBJECT_PREFIX")
 }
 
 func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {

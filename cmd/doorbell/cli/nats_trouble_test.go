@@ -10,8 +10,10 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/schemas/schematest"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -88,4 +90,28 @@ func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T
 	if strings.Contains(got.Stdout+d.Stderr.String(), doorbelltest.Sentinel) {
 		t.Error("the password of NATS is printed")
 	}
+}
+
+// TestAGuestHearsDoorbellAndCannotSpeakForIt is a plain client of the embedded server.
+func TestAGuestHearsDoorbellAndCannotSpeakForIt(t *testing.T) {
+	t.Parallel()
+	a := doorbelltest.NewScene(t, "A100").Open(t, "127.0.0.1:0")
+	refused := make(chan string, 10)
+	nc, _ := doorbelltest.Connected(t, doorbelltest.StatusOf(t, a).NATS.URL,
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err.Error() }))
+	beats, err := nc.SubscribeSync("listings.heartbeat.A100")
+	must(t, err)
+	for _, subject := range []string{"listings.v1.A100.contact_request.created", "listings.heartbeat.A100"} {
+		must(t, nc.Publish(subject, []byte("{}")))
+		select {
+		case got := <-refused:
+			doorbelltest.Has(t, got, `Publish to "`+subject+`"`)
+		case <-time.After(doorbelltest.Patience):
+			t.Fatalf("%s is not refused", subject)
+		}
+	}
+	doorbelltest.RunUntilTheEnd(t, a)
+	beat, err := beats.NextMsg(doorbelltest.Patience)
+	must(t, err)
+	schematest.Validate(t, "heartbeat", beat.Data)
 }

@@ -68,11 +68,10 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	if err := api.serve(ctx, out, "127.0.0.1:0"); err != nil {
 		return err
 	}
-	show := c.watch
-	if c.Standby {
-		show = takeover
+	if !c.Standby {
+		return c.watch(ctx, p, out, api, dir)
 	}
-	if err := show(ctx, p, out, api, dir); ctx.Err() == nil {
+	if err := takeover(ctx, p, out, api, dir); ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -130,7 +129,10 @@ What was there before is learned first and not announced. Then, as it happens:
 	}
 	count := 0
 	conn, err := p.connectTo(ctx, natsd.Dial{URL: s.NATS.URL})
-	if err == nil {
+	switch {
+	case ctx.Err() != nil: // the end of the demo is no failure to connect
+		err = nil
+	case err == nil:
 		count, err = EventForm{JSON: c.JSON}.print(ctx, p, p.tail(ctx, conn, demoStream), func(e ops.LoggedEvent, width int) string {
 			return ops.Line(e.Event, true, width) // its people are made up
 		})

@@ -2,13 +2,29 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/doorbelltest"
 	"doorbell/cmd/doorbell/exit"
 )
+
+func TestADemoWhoseDaemonFailsHasFailed(t *testing.T) {
+	t.Parallel()
+	dir := doorbelltest.ShortDir(t)
+	d := doorbelltest.Launch(t, []string{"TMPDIR=" + dir}, "demo", "--nats-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	d.Stdout.Await(t, `now watching`)
+	files, err := filepath.Glob(filepath.Join(dir, "*", daemon.StoreFile))
+	must(t, err)
+	must(t, os.Truncate(files[0], 0))
+	if code := d.End(t, syscall.SIGINT); code != exit.CodeIO || !strings.Contains(d.Stderr.String(), "damaged store") {
+		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
+	}
+}
 
 // TestTheDemoRingsWithinTenSecondsAndLeavesNothing sets what must not matter to a demo.
 func TestTheDemoRingsWithinTenSecondsAndLeavesNothing(t *testing.T) {

@@ -54,7 +54,7 @@ func (m Message) Kind() string { return m.Header.Get("ce-type") }
 
 // ReadStream reads everything the stream holds, as a guest.
 func ReadStream(ctx context.Context, url string) ([]Message, error) {
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(Patience))
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,8 @@ type Envelope struct {
 	// records.
 	Found bool
 
-	pastEnd bool // null in place of the list of insertions, past the first page
+	pastEnd bool // nothing in place of the list of insertions, past the first page
+	oddEnd  bool // that is not null, but "" or {}, as failures look too
 }
 
 // envelope is what a response says without its body.

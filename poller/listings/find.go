@@ -110,6 +110,7 @@ func (x *exchange) find(names, idFields []string, configured string) (Envelope, 
 		f.showsNone(root.object(), last, configured != ""):
 	case x.isPastEnd(root.object(), last):
 		e.pastEnd, e.Found, e.Path = true, true, x.place.Path
+		e.oddEnd = last.kind() != jsontext.KindNull
 	case f.known:
 		return e, nil, x.drift(what+" at "+cmp.Or(expected.Printable(), "the root"), root.typeName())
 	default:

@@ -91,7 +91,8 @@ type reading struct {
 	fullest           int                 // most references on a page
 	nothing           int                 // pages in a row that brought nothing new
 	refusal           error               // of the page before
-	pastEnd           bool                // a page was null
+	pastEnd           bool                // a page was null, or "" or {}
+	oddEnd            bool                // a page was "" or {}
 	total             int                 // the largest that was claimed; -1: none
 	odd               int                 // elements without a reference
 	claimed           int                 // the largest number of pages that was claimed
@@ -171,6 +172,7 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 		case err != nil:
 			return "", nil
 		}
+		w.oddEnd = w.oddEnd || page.oddEnd
 		if page.pastEnd && !w.pastEnd { // it proves nothing alone either
 			w.pastEnd = true
 			continue
@@ -282,7 +284,8 @@ func (w *Walk) conclude(reason string, err error) {
 		v.Reason = ReasonPageIgnored
 	case w.moved:
 		v.Reason = ReasonPagesMoved
-	case w.more == Claimed, w.holes > 0, w.claimed > w.distinct, w.refusal != nil && w.isFull():
+	case w.more == Claimed, w.holes > 0, w.claimed > w.distinct,
+		(w.refusal != nil || w.oddEnd) && w.isFull():
 		v.Reason = ReasonPagesMissing
 	}
 	v.Complete = v.Reason == ""

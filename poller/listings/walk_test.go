@@ -386,7 +386,7 @@ func TestAWalkThatIsNotReadToItsEndIsPartial(t *testing.T) {
 func TestAPageWithoutAListIsTheEndOnlyIfTheNextHasNoneEither(t *testing.T) {
 	list := sequence(30)
 	for _, hidden := range []string{`{"results":null}`, `{"results":""}`, `{"results":{}}`} {
-		for _, end := range []string{`null`, `{"results":null}`, `{"results":[]}`} {
+		for _, end := range []string{`null`, `{"results":null}`, `{"results":[]}`, `{"results":{}}`} {
 			for hole := 1; hole <= 5; hole++ {
 				p := &pager{size: 5, most: 5, list: list}
 				refs, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -399,8 +399,8 @@ func TestAPageWithoutAListIsTheEndOnlyIfTheNextHasNoneEither(t *testing.T) {
 						p.ServeHTTP(w, r)
 					}
 				}), WalkOptions{Size: 5})
-				// In place of the last page it looks like the end if null follows it as well.
-				looksLikeIt := hole == 5 && strings.Contains(end, "null")
+				// In place of the last page null looks like the end if it follows as well.
+				looksLikeIt := hole == 5 && strings.Contains(hidden, "null") && strings.Contains(end, "null")
 				if lost := missing(list, refs); err != nil || v.Complete != looksLikeIt || len(lost) != 5 {
 					t.Errorf("%s in place of page %d, %s past the end: missed %v, %+v, %v", hidden, hole, end, lost, v, err)
 				}

@@ -162,3 +162,30 @@ func TestEveryBreakHasItsStageAndItsWords(t *testing.T) {
 		}
 	}
 }
+
+// closing answers with a body that says whether it was closed: one that was not keeps its connection.
+type closing struct {
+	io.Reader
+	status int
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+func (c *closing) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: c, ContentLength: -1}, nil
+}
+
+func TestEveryBodyIsClosed(t *testing.T) {
+	for _, status := range []int{200, 204, 301, 403, 500} {
+		for _, length := range []int{0, 1000, 1 << 20} {
+			a := &closing{Reader: strings.NewReader(strings.Repeat(" ", length)), status: status}
+			c := newClient(t, func(o *Options) {
+				o.BaseURL, o.Transport, o.MaxBody = "https://api.example", a, 10_000
+			})
+			if _, _ = c.insertions(t); !a.closed {
+				t.Errorf("status %d, %d bytes: not closed", status, length)
+			}
+		}
+	}
+}

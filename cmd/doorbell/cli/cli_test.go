@@ -54,6 +54,29 @@ func TestACommandThatIsEndedByASignalHasNotFailed(t *testing.T) {
 	}
 }
 
+// ending ends a context when something is printed.
+type ending struct {
+	bytes.Buffer
+	end func()
+}
+
+func (e *ending) Write(b []byte) (int, error) {
+	e.end()
+	return e.Buffer.Write(b)
+}
+
+// TestASignalDoesNotInterruptAnErasureWithoutADaemon comes when the command has said whom it erases.
+func TestASignalDoesNotInterruptAnErasureWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 1, true)
+	ctx, end := context.WithCancel(t.Context())
+	said, failed := &ending{end: end}, &bytes.Buffer{}
+	code := Main(ctx, []string{"forget", "--request", "id-0", "--yes"}, nil, said, failed, environ)
+	if ctx.Err() == nil || code != exit.Done || !strings.Contains(said.String(), "Receipt: ") {
+		t.Errorf("exit code %d, and it says: %s%s", code, said, failed)
+	}
+}
+
 // running starts `doorbell run`, and returns it with a subscriber once all agencies of the scene are
 // learned, and the URL of its NATS.
 func running(t *testing.T, s doorbelltest.Scene, more ...string) (*doorbelltest.Child, *doorbelltest.Subscriber, string) {

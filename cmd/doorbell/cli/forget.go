@@ -100,7 +100,7 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config, hel
 	if err := confirmed(c.Yes, "the person in "+requests+" would be erased for good"); err != nil {
 		return err
 	}
-	r, err := ops.Forget.Ask(ctx, held.Client, ops.ForgetRequest{Wanted: wanted, Requests: found.Requests})
+	r, err := held.forget(ctx, ops.ForgetRequest{Wanted: wanted, Requests: found.Requests})
 	if err == nil {
 		err = p.result(c.JSON, r, receiptText(r, cfg.Base.DataDir))
 	}

@@ -55,12 +55,24 @@ func (l *eventLog) erased(ctx context.Context, e events.Event) (bool, error) {
 }
 
 // heldData asks for a person's data: the daemon, or this process over the opened store.
-type heldData struct{ *ops.Client }
+type heldData struct {
+	*ops.Client
+	alone bool // no daemon runs
+}
+
+// forget erases a person. The first signal does not interrupt an erasure of this process: it would end
+// while the store is written, and could not say what is left. A daemon finishes its own later.
+func (h *heldData) forget(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
+	if h.alone {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return ops.Forget.Ask(ctx, h.Client, q)
+}
 
 func (p *program) openPeople(ctx context.Context, c *config.Config) (*heldData, error) {
 	b, client := c.Base, options.Client(c.Base)
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return &heldData{client}, err
+		return &heldData{client, false}, err
 	}
 	kept, err := openStopped(b)
 	if err != nil {
@@ -79,7 +91,7 @@ func (p *program) openPeople(ctx context.Context, c *config.Config) (*heldData, 
 		Forget: func(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
 			return forgetStopped(ctx, places, q)
 		},
-	})}, nil
+	}), true}, nil
 }
 
 // forgetStopped erases without a daemon, first what a daemon or a command before had begun, and

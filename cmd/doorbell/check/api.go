@@ -95,7 +95,7 @@ var endings = []watch.Class{watch.ClassBusy, watch.ClassDown, watch.ClassCancele
 
 // firstPage requests the first page of an agency's list, with smaller sizes where one is refused.
 func (c *checker) firstPage(ctx context.Context, a poller.AgencyKeys) (*listings.InsertionsPage, error) {
-	o := listings.WalkOptions{Filter: c.poll.Filter, MaxPages: 1}
+	o := listings.WalkOptions{Filter: c.poll.Filter, Place: c.places[a.ID], MaxPages: 1}
 	for page, err := range c.client.Walk(a.Key, a.ID, o).Pages(ctx) {
 		return page, err
 	}

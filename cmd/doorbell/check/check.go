@@ -73,8 +73,9 @@ type checker struct {
 	poll       poller.Options
 	client     *listings.Client
 	report     *Report
-	halts      map[string]*store.Halt // by agency: of all of it or of its contact requests
-	insertions int                    // of all agencies
+	halts      map[string]*store.Halt    // by agency: of all of it or of its contact requests
+	places     map[string]listings.Place // by agency: where its list was before
+	insertions int                       // of all agencies
 	limit      *rate.Limiter
 	request    listings.Request // that was begun last
 }
@@ -82,7 +83,7 @@ type checker struct {
 func newChecker(cfg *config.Config, version string) *checker {
 	return &checker{
 		config: cfg, poll: options.Poller(cfg, version), report: &Report{},
-		halts: map[string]*store.Halt{},
+		halts: map[string]*store.Halt{}, places: map[string]listings.Place{},
 	}
 }
 
@@ -114,6 +115,9 @@ func (c *checker) findDaemon(ctx context.Context) error {
 		c.report.fail(SectionNATS, "the daemon does not publish: "+cmp.Or(s.NATS.Problem, "it has no connection"), "see doorbell status")
 	}
 	for _, a := range s.Watch.Agencies {
+		if path, known := a.Places[listings.OperationInsertions]; known {
+			c.places[a.AgencyID] = listings.Place{Known: true, Path: path}
+		}
 		for _, h := range a.Halts {
 			if h.Scope != events.ScopeInsertion {
 				c.halts[a.AgencyID] = &store.Halt{
@@ -132,7 +136,8 @@ func (c *checker) readStore() error {
 		defer kept.Close()
 		err = kept.View(func(tx *store.Tx) error {
 			for _, k := range c.poll.Agencies {
-				c.halts[k.ID] = poller.RememberedAccess(tx, k).Halt
+				access := poller.RememberedAccess(tx, k)
+				c.places[k.ID], c.halts[k.ID] = access.Place, access.Halt
 			}
 			return nil
 		})

@@ -340,3 +340,27 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 		checked(t, s, exit.CodeFailed, check.SectionNATS, s.With("NATS_URL="+url, "NATS_TOKEN="+doorbelltest.Sentinel), words...)
 	}
 }
+
+// TestCheckKnowsAnEmptyListWhereRecordsWereBefore has an API whose list has an unusual name, and
+// becomes empty.
+func TestCheckKnowsAnEmptyListWhereRecordsWereBefore(t *testing.T) {
+	t.Parallel()
+	s := doorbelltest.NewScene(t, "A100")
+	body := func(text string) {
+		s.Model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationInsertions {
+				return &sandbox.Fault{Body: []byte(text)}
+			}
+			return nil
+		})
+	}
+	body(`{"elsewhere":[{"propertyReferenceId":"` + s.Model.Truth().Insertions[0].Reference + `"}],"meta":[],"total":1}`)
+	d := doorbelltest.Launch(t, s.Environ, "run")
+	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
+	d.Stop(t)
+	body(`{"elsewhere":[],"meta":[]}`)
+	checked(t, s, exit.Done, "", s.Environ, "A100: access, but no insertion", "right if none is published")
+	if got := doorbelltest.Run(t, s.With("DOORBELL_DATA_DIR="+t.TempDir()), "check"); got.Code != exit.CodeFailed {
+		t.Errorf("an empty list of an unknown name is taken for none:\n%s", got.Stdout)
+	}
+}

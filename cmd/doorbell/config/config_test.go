@@ -403,6 +403,7 @@ func TestOddNamesAndSettingsWithoutEffectAreWarnedAbout(t *testing.T) {
 		"PAGE_SIZE=50": "no longer has an effect: walks ask for", "CONFIRM_DISAPPEARED=3": "when two complete walks miss it",
 		"PEOPLE_RETENTION=24h": "set that shorter, or DOORBELL_PEOPLE", "MAX_BODY=1MiB": "32 MiB",
 		"CLUSTER_GENERATION_FILE=/none": "no longer has an effect; remove it", "CLUSTER= ": "",
+		"API_KEYS=C300=" + secret: "names C300, which is not watched", "SLACK_URL=C300=" + hook: "names C300, which is not watched",
 		"PORT=tcp://10.0.0.1:3667": "", "PORT_3667_TCP_ADDR=10.0.0.1": "", "SERVICE_PORT_HTTP=80": "", // of Kubernetes
 		"NATS_SERVICE_HOST=10.0.0.2": "", "NATS_PORT_4222_TCP=tcp://10.0.0.2:4222": "",
 	} {

@@ -40,6 +40,7 @@ func (r *reader) validate(c *Config, poll, forwards bool) {
 	if forwards {
 		r.validateForward(c)
 	}
+	r.warnUnwatched(c.Agencies)
 	r.checkNames()
 }
 
@@ -426,4 +427,20 @@ func (r *reader) template(name, path string) *webhook.Template {
 			"at types: entry %d is not an event type; %s", path, i+1, TypesAre))
 	}
 	return t
+}
+
+// warnUnwatched warns about settings for agencies that are not watched: the watched ones would be
+// without them.
+func (r *reader) warnUnwatched(watched []Agency) {
+	if len(watched) == 0 {
+		return
+	}
+	for _, s := range r.settings {
+		p, _ := s.value.Interface().(PerAgency)
+		for _, id := range p.Named {
+			if !slices.ContainsFunc(watched, func(a Agency) bool { return a.ID == id }) {
+				r.warnings = append(r.warnings, s.Name+" names "+id+", which is not watched")
+			}
+		}
+	}
 }

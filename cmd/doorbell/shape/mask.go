@@ -392,7 +392,8 @@ func textForm(s string) string {
 
 // describedHeaders are the headers that say something about access, paging or caching.
 var describedHeaders = []string{
-	"Content-Type", "Content-Range", "Date", "Retry-After", "Link", "X-Total-Count", "X-Total",
+	"Content-Type", "Content-Range", "Date", "Retry-After", "Link", "X-Total-Count", "X-Total", "Total-Count",
+	"X-Pagination-Total-Count", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
 }
 
 // knownWords are the media types and charsets that are written as they are.

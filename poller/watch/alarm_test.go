@@ -39,3 +39,23 @@ func TestTheLastErrorsAreKept(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+func TestUnreadableIsWhatFailsOftenAndForLong(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		failures int
+		since    time.Duration
+		interval time.Duration
+		want     bool
+	}{
+		{3, 5 * time.Minute, time.Minute, true},
+		{2, time.Hour, time.Minute, false},
+		{3, 5*time.Minute - 1, time.Minute, false},
+		{3, 5 * time.Minute, 2 * time.Minute, false},
+		{3, 6 * time.Minute, 2 * time.Minute, true},
+	} {
+		if got := (Backoff{Failures: c.failures, Since: now.Add(-c.since)}).CannotRead(c.interval, now); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}

@@ -68,10 +68,12 @@ func classOfStatus(answer *listings.StatusError) Class {
 		if RetryAfter(answer) > 0 {
 			return ClassBusy
 		}
-	case http.StatusRequestTimeout:
-		return ClassTransient
-	}
-	if answer.Status/100 == 4 { // the request itself is refused, however often it is sent
+	// The request itself is refused, however often it is sent: a reference that a firewall dislikes, a
+	// page too far. Any other status may be about all requests.
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
+		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
+		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
 		return ClassAside
 	}
 	return ClassTransient // 5xx, redirects, and what is unexpected

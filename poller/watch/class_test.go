@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 )
 
 func TestEveryStatusHasItsClass(t *testing.T) {
+	aside := []int{400, 404, 405, 406, 409, 410, 411, 412, 413, 414, 415, 416, 417, 422, 431}
 	for code := 300; code < 600; code++ {
 		want := ClassTransient
 		switch {
@@ -19,7 +21,7 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 			want = ClassRefused
 		case code == 429:
 			want = ClassBusy
-		case code < 500 && code >= 400 && code != 408:
+		case slices.Contains(aside, code):
 			want = ClassAside
 		}
 		if got := Classify(&listings.StatusError{Status: code}); got != want {

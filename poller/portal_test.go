@@ -86,7 +86,7 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 
 // servePortal lets the world's poller talk to a portal.
 func servePortal(w *world, flats []string) *portal {
-	p := &portal{w: w, flats: flats, leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
+	p := &portal{w: w, flats: slices.Clone(flats), leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
 	transport := listings.NewTransport(0, nil)
 	transport.DialContext = listingstest.Serve(w.t, p).Dial
 	w.t.Cleanup(transport.CloseIdleConnections)

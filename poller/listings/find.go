@@ -358,7 +358,9 @@ func (f *finder) countsNone(root object, at *place, header int) bool {
 func (f *finder) showsNone(root object, at *place, configured bool) bool {
 	isBare := len(root) == 1 && root[0].name.text == "_links" // as HAL leaves out a list
 	isEmptyHere := at != nil && at.up != nil && at.isEmpty()
-	isUsual := func(p *place) bool { return f.saysNone(p) && f.isUsual(p) }
+	isUsual := func(p *place) bool {
+		return f.saysNone(p) && f.isUsual(p) && !slices.ContainsFunc(p.around(), object.speaksOfError)
+	}
 	return f.none && (isBare || isEmptyHere || !configured && slices.ContainsFunc(f.places, isUsual))
 }
 

@@ -143,6 +143,7 @@ func TestTheListOfContactRequestsIsTheOneThatLooksMostLikeIt(t *testing.T) {
 		{"", `{"insertions":{}}`, "drift"},
 		{"/odd", `{"listing":{"contactRequest":` + lead + `}}`, "drift"},
 		{"/odd", `{"leads":[],"meta":[` + id + `]}`, "drift"},
+		{"/odd", `{"data":{"items":[],"error_description":"x"}}`, "drift"},
 		{"/odd", `[` + odd + `]`, "/ 1"},
 		{"/odd", `{"leads":[` + odd + `]}`, "/leads 1"},
 		{"/odd", `{"new":[` + sure + `]}`, "/new 1"},

@@ -145,16 +145,16 @@ func nameOthers(all []*found, candidates []string) {
 			values[o.Name][o.Value] = f
 		}
 	}
-	distinct := func(o listings.OtherID) bool { return len(values[o.Name]) == len(all) }
-	for _, f := range all[:min(1, len(all))] {
-		others := f.OtherIDs(candidates)
-		n := slices.IndexFunc(others, distinct)
-		if n < 0 {
+	if len(all) == 0 {
+		return
+	}
+	for _, o := range all[0].OtherIDs(candidates) { // in the order of the record
+		if len(values[o.Name]) == len(all) {
+			for value, f := range values[o.Name] {
+				sum := sha256.Sum256([]byte(o.Name + "\x00" + value))
+				f.other = store.Short(sum[:8])
+			}
 			return
-		}
-		for value, f := range values[others[n].Name] {
-			sum := sha256.Sum256([]byte(others[n].Name + "\x00" + value))
-			f.other = store.Short(sum[:8])
 		}
 	}
 }

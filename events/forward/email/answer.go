@@ -61,23 +61,23 @@ func wrongSetup(at step, why string) error {
 func outcome(ctx context.Context, at step, err error) error {
 	var sent *gomail.SendError
 	var answer *textproto.Error
-	code, said, whole := 0, "", false
+	code, words, whole := 0, "", false
 	switch {
 	case errors.As(err, &sent): // its text is "reason: answer, affected …"; it has no other way to the server's words
 		at, whole = cmp.Or(steps[sent.Reason], at), sent.Reason == gomail.ErrSMTPDataClose
 		_, text, _ := strings.Cut(sent.Error(), ": ")
 		text, _, _ = strings.Cut(text, ", affected ")
 		code = sent.ErrorCode()
-		_, said, _ = strings.Cut(text, " ")
-		said = strings.Trim(said, `"`) // as net/textproto quotes what is odd
+		_, words, _ = strings.Cut(text, " ")
+		words = strings.Trim(words, `"`) // as net/textproto quotes what is odd
 	case errors.As(err, &answer):
-		code, said = answer.Code, answer.Msg
+		code, words = answer.Code, answer.Msg
 	}
 	if code < 200 || code > 599 {
 		return noAnswer(ctx, at, err, whole)
 	}
-	enhanced := enhancedCode.FindString(said)
-	about, permanent := aboutOf(enhanced, said), code >= 500
+	enhanced := enhancedCode.FindString(words)
+	about, permanent := aboutOf(enhanced, words), code >= 500
 	reason := strings.TrimRight(fmt.Sprintf("the server answers %d %s", code, enhanced), " ")
 	switch {
 	case permanent && at == stepContent && about != ofAccount:
@@ -125,16 +125,16 @@ var (
 )
 
 // aboutOf reads the cause from the enhanced code and the words of an answer.
-func aboutOf(enhanced, said string) cause {
+func aboutOf(enhanced, words string) cause {
 	ends := func(codes ...string) bool {
 		return slices.ContainsFunc(codes, func(c string) bool { return strings.HasSuffix(enhanced, c) })
 	}
 	switch {
-	case ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || mailboxWords.MatchString(said):
+	case ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || mailboxWords.MatchString(words):
 		return ofAccount // also a mailbox whose size is reached
-	case ends(".3.4", ".2.3") || sizeWords.MatchString(said):
+	case ends(".3.4", ".2.3") || sizeWords.MatchString(words):
 		return ofSize
-	case accountWords.MatchString(said):
+	case accountWords.MatchString(words):
 		return ofAccount
 	}
 	return ofMail

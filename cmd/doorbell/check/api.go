@@ -138,8 +138,8 @@ func explain(err error) (text, remedy string) {
 		text, elsewhere = "not a response of this API: "+text, true
 	}
 	if elsewhere {
-		remedy = "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway " +
-			"may stand in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
+		remedy = "is DOORBELL_BASE_URL the API's own? It is the part before /insertion-funnel/…; a login page or gateway " +
+			"may be in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
 	}
 	return text, remedy
 }

@@ -114,7 +114,7 @@ type Forward struct {
 	EmailSMTP      string    `split_words:"true" is:"smtp" desc:"SMTP server: smtp://user@host:587, which must offer STARTTLS, or smtps://user@host:465."`
 	EmailPassword  Secret    `split_words:"true" desc:"Password of the user."`
 	EmailFrom      string    `split_words:"true" is:"sender" desc:"Sender, such as leads@agency.example or Leads <leads@agency.example>."`
-	EmailTo        PerAgency `split_words:"true" is:"recipients" desc:"Recipients, separated by ; : for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency per line in a file."`
+	EmailTo        PerAgency `split_words:"true" is:"recipients" desc:"Recipients, separated by semicolons: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency per line in a file."`
 	EmailAlertsTo  PerAgency `split_words:"true" is:"recipients" desc:"Other recipients for access.* and watch.*; without them, they go to those of DOORBELL_EMAIL_TO for all. watch.baselined is not mailed."`
 	EmailReportTo  PerAgency `split_words:"true" is:"recipients" desc:"Recipients of the weekly report, on Monday at 7 in DOORBELL_TIMEZONE, written as DOORBELL_EMAIL_TO: what happened to the leads, without personal data, with a table attached."`
 	EmailOpenimmo  bool      `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`

@@ -152,7 +152,7 @@ type Subscriber struct {
 // Connected is a plain client of a NATS server until the end of the test.
 func Connected(t testing.TB, url string, how ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	nc, err := nats.Connect(url, append(how, nats.Timeout(Patience))...) // not in 2 s: the server is another process
+	nc, err := nats.Connect(url, append(how, nats.Timeout(Patience))...) // the library's 2 s are too short on a busy machine
 	if err != nil {
 		t.Fatal(err)
 	}

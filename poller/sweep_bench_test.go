@@ -271,8 +271,8 @@ func (s *sweep) cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// countingTransport counts requests. Whoever asks through it has so many under way at once as it
-// has places.
+// countingTransport counts requests, and limits how many are under way at the same time to its
+// places.
 type countingTransport struct {
 	http.RoundTripper
 	places       chan struct{}

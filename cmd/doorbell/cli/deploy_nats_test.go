@@ -196,7 +196,7 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		answered := make(chan error, 1)
-		go func() { answered <- do(ctx) }() // who is refused hears no answer
+		go func() { answered <- do(ctx) }() // a refused guest gets no answer
 		select {
 		case <-refused:
 		case <-time.After(doorbelltest.Patience):

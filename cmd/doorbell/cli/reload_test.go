@@ -72,7 +72,7 @@ func (r *rereading) write(text string) {
 	}
 }
 
-// wants lets time pass, and fails unless the poller was told these agencies with these keys since the
+// wants lets time pass, and fails unless the poller was given these agencies with these keys since the
 // last time; nothing without any.
 func (r *rereading) wants(wait time.Duration, agencies ...string) {
 	r.Helper()

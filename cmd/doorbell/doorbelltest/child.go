@@ -149,7 +149,7 @@ func (c *Child) Stop(t testing.TB) {
 type Transcript struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	Grown chan struct{} // nil: nobody waits
+	Grown chan struct{} // nil: no caller waits
 }
 
 func (w *Transcript) Write(p []byte) (int, error) {

@@ -53,8 +53,8 @@ type erasureScene struct {
 // tooLong is more than a message may hold.
 const tooLong = 1_200_000
 
-// newErasureScene is the scene in which the longest contact request of the one who goes has so many
-// bytes, with a daemon that runs.
+// newErasureScene is the scene in which the longest contact request of the person to erase has the given
+// number of bytes, with a daemon that runs.
 func newErasureScene(t *testing.T, longest int) (m erasureScene, d *doorbelltest.Child, hook *doorbelltest.Place) {
 	t.Helper()
 	m = erasureScene{

@@ -87,8 +87,8 @@ const (
 	growingShown      = 20     // contact requests that an answer shows at the most
 )
 
-// growing is an API whose insertions get a contact request, one after the other, whenever it is
-// told to.
+// growing is an API whose insertions get a contact request, one after the other, at each call
+// of next.
 type growing struct {
 	began   time.Time
 	history int

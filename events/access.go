@@ -33,21 +33,24 @@ type AgenciesOfKey struct {
 // AccessHalted: the API refused us, and we stopped asking for the scope.
 type AccessHalted struct {
 	Common
-	PropertyReferenceID string   `json:"propertyReferenceId,omitempty"` // where the scope is an insertion
-	Scope               Scope    `json:"scope"`
-	Operation           string   `json:"operation"` // insertions or contact_requests
-	Status              int      `json:"status"`
-	ProbableReason      string   `json:"probableReason"` // key_rejected, agency_not_linked, insertion_not_allowed, edge_challenge or unknown
-	Evidence            Evidence `json:"evidence"`
-	Key                 KeyRef   `json:"key"`
-	Advice              string   `json:"advice"`
-	Resume              string   `json:"resume"` // the command that ends it
+	// where the scope is an insertion
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"`
+	Scope               Scope  `json:"scope"`
+	Operation           string `json:"operation"` // insertions or contact_requests
+	Status              int    `json:"status"`
+	// key_rejected, agency_not_linked, insertion_not_allowed, edge_challenge or unknown
+	ProbableReason string   `json:"probableReason"`
+	Evidence       Evidence `json:"evidence"`
+	Key            KeyRef   `json:"key"`
+	Advice         string   `json:"advice"`
+	Resume         string   `json:"resume"` // the command that ends it
 }
 
 // AccessResumed: a halt ended.
 type AccessResumed struct {
 	Common
-	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where the scope is an insertion
+	// where the scope is an insertion
+	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"`
 	Scope               Scope     `json:"scope"`
 	HaltedAt            time.Time `json:"haltedAt"`
 	Cause               string    `json:"cause"` // key_changed, operator or retry_succeeded

@@ -55,23 +55,27 @@ const (
 // ContactRequestCreated: a person wrote about an insertion.
 type ContactRequestCreated struct {
 	Common
-	Erased              bool             `json:"erased,omitempty"` // the person was taken out; see Event.Erase
-	PropertyReferenceID string           `json:"propertyReferenceId"`
-	ContactRequestID    string           `json:"contactRequestId"`
-	Identity            Identity         `json:"identity"`
-	CreatedAt           time.Time        `json:"createdAt,omitzero"`
-	Score               json.RawMessage  `json:"score,omitempty"` // as the API sent it: number, text or null; absent if absent
-	Contact             Contact          `json:"contact"`
-	Insertion           InsertionSummary `json:"insertion"`         // last known
-	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
-	Record              json.RawMessage  `json:"record,omitempty"`
+	// the person was taken out; see Event.Erase
+	Erased              bool      `json:"erased,omitempty"`
+	PropertyReferenceID string    `json:"propertyReferenceId"`
+	ContactRequestID    string    `json:"contactRequestId"`
+	Identity            Identity  `json:"identity"`
+	CreatedAt           time.Time `json:"createdAt,omitzero"`
+	// as the API sent it: number, text or null; absent if absent
+	Score     json.RawMessage  `json:"score,omitempty"`
+	Contact   Contact          `json:"contact"`
+	Insertion InsertionSummary `json:"insertion"` // last known
+	// what is wrong with the record, in fixed words
+	Defects []string        `json:"defects,omitempty"`
+	Record  json.RawMessage `json:"record,omitempty"`
 }
 
 // ContactRequestChanged: a known contact request differs in more than its score. It holds the
 // record as it is now: old values are personal data and are not kept.
 type ContactRequestChanged struct {
 	Common
-	Erased              bool             `json:"erased,omitempty"` // the person was taken out; see Event.Erase
+	// the person was taken out; see Event.Erase
+	Erased              bool             `json:"erased,omitempty"`
 	PropertyReferenceID string           `json:"propertyReferenceId"`
 	ContactRequestID    string           `json:"contactRequestId"`
 	Identity            Identity         `json:"identity"`
@@ -79,10 +83,11 @@ type ContactRequestChanged struct {
 	Score               json.RawMessage  `json:"score,omitempty"`
 	Contact             Contact          `json:"contact"`
 	Insertion           InsertionSummary `json:"insertion"`
-	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
-	Record              json.RawMessage  `json:"record,omitempty"`
-	Revision            int              `json:"-"` // part of the id
-	Digest              [32]byte         `json:"-"` // of the new record; part of the id
+	// what is wrong with the record, in fixed words
+	Defects  []string        `json:"defects,omitempty"`
+	Record   json.RawMessage `json:"record,omitempty"`
+	Revision int             `json:"-"` // part of the id
+	Digest   [32]byte        `json:"-"` // of the new record; part of the id
 }
 
 // ContactRequestRedacted: person fields were turned to null; receivers erase them too.
@@ -104,13 +109,22 @@ func (p *ContactRequestCreated) facts() facts {
 	if !p.CreatedAt.IsZero() {
 		identity = append(identity, p.CreatedAt.UTC().Format(time.RFC3339))
 	}
-	return facts{kind: TypeContactRequestCreated, reference: p.PropertyReferenceID, identity: identity, time: p.CreatedAt}
+	return facts{
+		kind: TypeContactRequestCreated, reference: p.PropertyReferenceID,
+		identity: identity, time: p.CreatedAt,
+	}
 }
 
 func (p *ContactRequestChanged) facts() facts {
-	return facts{kind: TypeContactRequestChanged, reference: p.PropertyReferenceID, identity: texts(p.ContactRequestID, p.Revision, p.Digest)}
+	return facts{
+		kind: TypeContactRequestChanged, reference: p.PropertyReferenceID,
+		identity: texts(p.ContactRequestID, p.Revision, p.Digest),
+	}
 }
 
 func (p *ContactRequestRedacted) facts() facts {
-	return facts{kind: TypeContactRequestRedacted, reference: p.PropertyReferenceID, identity: texts(p.ContactRequestID, p.Revision, p.Digest)}
+	return facts{
+		kind: TypeContactRequestRedacted, reference: p.PropertyReferenceID,
+		identity: texts(p.ContactRequestID, p.Revision, p.Digest),
+	}
 }

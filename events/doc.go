@@ -5,9 +5,9 @@
 // # What an event is
 //
 // An [Event] reports one thing that happened to one agency: an insertion appeared, a person wrote,
-// the API refused a request, nothing could be seen. It is a CloudEvents 1.0 event in binary mode: the payload,
-// plain JSON, is the body of a NATS message; everything else, the envelope, is in ce-* headers.
-// Outside NATS the same event is one line of CloudEvents JSON ([Event.MarshalJSON]).
+// the API refused a request, nothing could be seen. It is a CloudEvents 1.0 event in binary mode:
+// the payload, plain JSON, is the body of a NATS message; everything else, the envelope, is in ce-*
+// headers. Outside NATS the same event is one line of CloudEvents JSON ([Event.MarshalJSON]).
 //
 // It is published on <prefix>.v1.<agency>.<type> ([Subject]); agencies are written as subject
 // tokens ([Token]).

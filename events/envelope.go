@@ -14,20 +14,21 @@ import (
 // envelope is an event as CloudEvents defines it: every attribute is a text. Headers and JSON are
 // two ways to write it.
 type envelope struct {
-	SpecVersion     string          `json:"specversion"`
-	ID              string          `json:"id"`
-	Source          string          `json:"source"`
-	Type            string          `json:"type"`
-	Subject         string          `json:"subject,omitempty"`
-	Time            string          `json:"time"`
-	DataContentType string          `json:"datacontenttype"`
-	DataSchema      string          `json:"dataschema"`
-	Sequence        string          `json:"sequence,omitempty"` // empty before the event is in the log
-	PartitionKey    string          `json:"partitionkey"`
-	RecordedTime    string          `json:"recordedtime"`
-	Origin          string          `json:"origin"`
-	StoreID         string          `json:"storeid,omitempty"`
-	Data            json.RawMessage `json:"data"`
+	SpecVersion     string `json:"specversion"`
+	ID              string `json:"id"`
+	Source          string `json:"source"`
+	Type            string `json:"type"`
+	Subject         string `json:"subject,omitempty"`
+	Time            string `json:"time"`
+	DataContentType string `json:"datacontenttype"`
+	DataSchema      string `json:"dataschema"`
+	// empty before the event is in the log
+	Sequence     string          `json:"sequence,omitempty"`
+	PartitionKey string          `json:"partitionkey"`
+	RecordedTime string          `json:"recordedtime"`
+	Origin       string          `json:"origin"`
+	StoreID      string          `json:"storeid,omitempty"`
+	Data         json.RawMessage `json:"data"`
 }
 
 // attributes are the texts of an envelope by the names that they have as headers.
@@ -95,8 +96,9 @@ func (v *envelope) event() (Event, error) {
 	}
 	reference := cmp.Or(v.Subject, payload.PropertyReferenceID)
 	e := Event{
-		ID: v.ID, Type: Type(v.Type), AgencyID: payload.AgencyID, Reference: strings.ToValidUTF8(reference, "\uFFFD"),
-		Origin: Origin(payload.Origin), StoreID: v.StoreID, Data: v.Data,
+		ID: v.ID, Type: Type(v.Type), AgencyID: payload.AgencyID,
+		Reference: strings.ToValidUTF8(reference, "\uFFFD"), Origin: Origin(payload.Origin),
+		StoreID: v.StoreID, Data: v.Data,
 	}
 	var okTime, okRecorded, okSequence bool
 	e.Time, okTime = parseTime(v.Time)
@@ -186,7 +188,8 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 			*text = values[0]
 		}
 	}
-	v.Subject, _ = url.PathUnescape(v.Subject) // where it is not ours, the payload has the reference
+	// where it is not ours, the payload has the reference
+	v.Subject, _ = url.PathUnescape(v.Subject)
 	if v.Sequence == "" {
 		return Event{}, errors.New("event: attribute sequence is missing")
 	}

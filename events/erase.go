@@ -9,7 +9,8 @@ import (
 // HoldsPerson reports whether the event may hold a person's data: it is a contact request, new or
 // changed, that was not erased.
 func (e Event) HoldsPerson() bool {
-	return (e.Type == TypeContactRequestCreated || e.Type == TypeContactRequestChanged) && !e.Erased()
+	return (e.Type == TypeContactRequestCreated || e.Type == TypeContactRequestChanged) &&
+		!e.Erased()
 }
 
 // Erased reports whether [Event.Erase] made the event.

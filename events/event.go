@@ -19,16 +19,18 @@ import (
 // An Event is a value: its methods return a changed copy. Data may be shared between copies and is
 // never written to.
 type Event struct {
-	ID           string
-	Type         Type
-	AgencyID     string
-	Reference    string // raw propertyReferenceId; empty where the event is about an agency
-	Origin       Origin
-	Time         time.Time // ce-time: createdAt of a new contact request if known, else the observation
+	ID        string
+	Type      Type
+	AgencyID  string
+	Reference string // raw propertyReferenceId; empty where the event is about an agency
+	Origin    Origin
+	// ce-time: createdAt of a new contact request if known, else the observation
+	Time         time.Time
 	RecordedTime time.Time // moment of the commit
-	Sequence     uint64    // position in the event log of the store that StoreID names, from 1; 0: not appended yet
-	StoreID      string
-	Data         json.RawMessage
+	// position in the event log of the store that StoreID names, from 1; 0: not appended yet
+	Sequence uint64
+	StoreID  string
+	Data     json.RawMessage
 }
 
 // New makes an event of a payload, which it first brings into the form that is written: times in
@@ -41,11 +43,13 @@ func New(p Payload) (Event, error) {
 	c, f := p.common(), p.facts()
 	data, err := encodePayload(p)
 	if err != nil {
-		return Event{}, fmt.Errorf("event %s of agency %q: a part of the payload is not JSON", f.kind, c.AgencyID)
+		return Event{}, fmt.Errorf("event %s of agency %q: a part of the payload is not JSON",
+			f.kind, c.AgencyID)
 	}
 	e := Event{
-		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID, Reference: string([]rune(f.reference)), // as it comes back from JSON
-		Origin: c.Origin, Time: c.ObservedAt, Data: data,
+		// as it comes back from JSON
+		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID,
+		Reference: string([]rune(f.reference)), Origin: c.Origin, Time: c.ObservedAt, Data: data,
 	}
 	if !f.time.IsZero() {
 		e.Time = f.time
@@ -107,9 +111,9 @@ const (
 	OriginReplay   Origin = "replay"
 )
 
-// Ids never come from a random source or from the clock of a retry: the same fact must have the same
-// id whichever process finds it, so that a stream holds it once. Not the content alone, which would
-// hide A→B→A; not the revision alone, which a restored backup would use twice.
+// Ids never come from a random source or from the clock of a retry: the same fact must have the
+// same id whichever process finds it, so that a stream holds it once. Not the content alone, which
+// would hide A→B→A; not the revision alone, which a restored backup would use twice.
 
 // unstamped marks an id that waits for its place in the log; what follows it is the scope.
 const unstamped = "?"
@@ -130,7 +134,8 @@ func stampedID(e Event) string {
 	if !waiting {
 		return e.ID
 	}
-	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Sequence, 10), formatTime(e.Time))
+	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Sequence, 10),
+		formatTime(e.Time))
 }
 
 // hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The
@@ -145,7 +150,8 @@ func hashID(parts ...string) string {
 	return lowerBase32.EncodeToString(sum[:16])
 }
 
-var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(
+	base32.NoPadding)
 
 // Cursor is how far the event log is published. It is a hint that may lag. The zero value means
 // that nothing is published.

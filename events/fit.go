@@ -16,9 +16,9 @@ import (
 //  5. the long values of the contact, then every other one,
 //  6. the contact, and the ids last.
 //
-// Every required member but the record stays, in its order. With 2 KiB or more an event always fits,
-// whatever came from outside: it must never block the log. Fit needs Data from [New], and an agency
-// id of at most 64 bytes.
+// Every required member but the record stays, in its order. With 2 KiB or more an event always
+// fits, whatever came from outside: it must never block the log. Fit needs Data from [New], and an
+// agency id of at most 64 bytes.
 func (e Event) Fit(maxBytes int) Event {
 	if len(e.Data) <= maxBytes-maxHeader {
 		return e
@@ -68,8 +68,8 @@ func emptyLong(spared ...string) func(*object) {
 	}
 }
 
-// empty is the empty value of the same kind. A number, of which a record might hold a very long one,
-// becomes null.
+// empty is the empty value of the same kind. A number, of which a record might hold a very long
+// one, becomes null.
 func empty(value json.RawMessage) json.RawMessage {
 	switch value[0] {
 	case '{':
@@ -94,7 +94,8 @@ func pathsOnly(value json.RawMessage) json.RawMessage {
 	if json.Unmarshal(value, &changes) != nil {
 		return json.RawMessage("[]")
 	}
-	paths, _ := encode(withoutValues(append([]Change{}, changes...))) // paths are texts and cannot fail
+	// paths are texts and cannot fail
+	paths, _ := encode(withoutValues(append([]Change{}, changes...)))
 	return paths
 }
 

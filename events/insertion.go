@@ -30,12 +30,14 @@ type Price struct {
 // InsertionAppeared: a reference was published that we had not seen before.
 type InsertionAppeared struct {
 	Common
-	PropertyReferenceID string           `json:"propertyReferenceId"`
-	Episode             int              `json:"episode"` // counts publications of the reference, from 1
-	Insertion           InsertionSummary `json:"insertion"`
-	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
-	Record              json.RawMessage  `json:"record,omitempty"`
-	Digest              [32]byte         `json:"-"` // of the record; part of the id
+	PropertyReferenceID string `json:"propertyReferenceId"`
+	// counts publications of the reference, from 1
+	Episode   int              `json:"episode"`
+	Insertion InsertionSummary `json:"insertion"`
+	// what is wrong with the record, in fixed words
+	Defects []string        `json:"defects,omitempty"`
+	Record  json.RawMessage `json:"record,omitempty"`
+	Digest  [32]byte        `json:"-"` // of the record; part of the id
 }
 
 // InsertionChanged: the record of a published insertion differs from the last one.
@@ -46,9 +48,10 @@ type InsertionChanged struct {
 	Revision            int              `json:"revision"` // counts changes within the episode
 	Changes             []Change         `json:"changes"`  // sorted by path; New applies capChanges
 	Insertion           InsertionSummary `json:"insertion"`
-	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
-	Record              json.RawMessage  `json:"record,omitempty"`
-	Digest              [32]byte         `json:"-"` // of the new record; part of the id
+	// what is wrong with the record, in fixed words
+	Defects []string        `json:"defects,omitempty"`
+	Record  json.RawMessage `json:"record,omitempty"`
+	Digest  [32]byte        `json:"-"` // of the new record; part of the id
 }
 
 // InsertionDisappeared: complete walks, repeatedly, no longer list the reference. Insertion and
@@ -73,25 +76,38 @@ type InsertionReappeared struct {
 	DisappearedAt       time.Time        `json:"disappearedAt"`
 	Changes             []Change         `json:"changes"`
 	Insertion           InsertionSummary `json:"insertion"`
-	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
-	Record              json.RawMessage  `json:"record,omitempty"`
-	Digest              [32]byte         `json:"-"` // of the record; part of the id
+	// what is wrong with the record, in fixed words
+	Defects []string        `json:"defects,omitempty"`
+	Record  json.RawMessage `json:"record,omitempty"`
+	Digest  [32]byte        `json:"-"` // of the record; part of the id
 }
 
 func (p *InsertionAppeared) facts() facts {
-	return facts{kind: TypeInsertionAppeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
+	return facts{
+		kind: TypeInsertionAppeared, reference: p.PropertyReferenceID,
+		identity: texts(p.Episode, p.Digest),
+	}
 }
 
 func (p *InsertionChanged) facts() facts {
-	return facts{kind: TypeInsertionChanged, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Revision, p.Digest)}
+	return facts{
+		kind: TypeInsertionChanged, reference: p.PropertyReferenceID,
+		identity: texts(p.Episode, p.Revision, p.Digest),
+	}
 }
 
 func (p *InsertionDisappeared) facts() facts {
-	return facts{kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
+	return facts{
+		kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID,
+		identity: texts(p.Episode, p.Digest),
+	}
 }
 
 func (p *InsertionReappeared) facts() facts {
-	return facts{kind: TypeInsertionReappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Digest)}
+	return facts{
+		kind: TypeInsertionReappeared, reference: p.PropertyReferenceID,
+		identity: texts(p.Episode, p.Digest),
+	}
 }
 
 // Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no

@@ -22,9 +22,10 @@ type Payload interface {
 type facts struct {
 	kind      Type
 	reference string
-	identity  []string  // what makes the id beside type, agency and reference; nil: scope, count and time make it
-	scope     string    // part of the id where identity is nil
-	time      time.Time // ce-time, where it is not the observation
+	// what makes the id beside type, agency and reference; nil: scope, count and time make it
+	identity []string
+	scope    string    // part of the id where identity is nil
+	time     time.Time // ce-time, where it is not the observation
 }
 
 // texts are the parts of an identity.
@@ -41,11 +42,13 @@ func texts(parts ...any) []string {
 
 // Common is part of every payload.
 type Common struct {
-	AgencyID      string    `json:"agencyId"`
-	Origin        Origin    `json:"origin"`
-	ObservedAt    time.Time `json:"observedAt"`
-	ObservedAfter time.Time `json:"observedAfter,omitzero"` // the previous good look; the change happened in between
-	Truncated     bool      `json:"truncated,omitempty"`    // something was left out, for size or because it is not known
+	AgencyID   string    `json:"agencyId"`
+	Origin     Origin    `json:"origin"`
+	ObservedAt time.Time `json:"observedAt"`
+	// the previous good look; the change happened in between
+	ObservedAfter time.Time `json:"observedAfter,omitzero"`
+	// something was left out, for size or because it is not known
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 func (c *Common) common() *Common { return c }
@@ -80,9 +83,9 @@ var payloads, Types = func(list ...Payload) (payloads map[Type]reflect.Type, typ
 	}
 	return payloads, types
 }(
-	new(InsertionAppeared), new(InsertionChanged), new(InsertionDisappeared), new(InsertionReappeared),
-	new(ContactRequestCreated), new(ContactRequestChanged), new(ContactRequestRedacted),
-	new(AccessHalted), new(AccessResumed),
+	new(InsertionAppeared), new(InsertionChanged), new(InsertionDisappeared),
+	new(InsertionReappeared), new(ContactRequestCreated), new(ContactRequestChanged),
+	new(ContactRequestRedacted), new(AccessHalted), new(AccessResumed),
 	new(WatchBaselined), new(WatchStale), new(WatchRecovered), new(WatchGapDetected),
 	new(WatchSchemaDrifted), new(WatchChangeHeld),
 )

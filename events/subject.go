@@ -35,7 +35,8 @@ func Token(agencyID string) string {
 }
 
 func plain(c byte) bool {
-	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' ||
+		c == '-'
 }
 
 // escape writes the mark and two hex digits for every byte that may not stay.
@@ -65,7 +66,8 @@ func AgencyFilter(prefix, agencyID string) string {
 func StreamSubjects(prefix string) string { return prefix + ".v1.>" }
 
 // ErrPrefix is returned by [ValidPrefix].
-var ErrPrefix = errors.New("subject prefix: want words of letters, digits, _ and - joined by dots, at most 64 characters")
+var ErrPrefix = errors.New(
+	"subject prefix: want words of letters, digits, _ and - joined by dots, at most 64 characters")
 
 // prefixForm has no wildcards, and not the $ of system subjects.
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)

@@ -36,7 +36,8 @@ const maxStaleErrors = 10
 // WatchStale: no successful response for too long.
 type WatchStale struct {
 	Common
-	Operation     string       `json:"operation,omitempty"` // insertions or contact_requests: which of them is stale
+	// insertions or contact_requests: which of them is stale
+	Operation     string       `json:"operation,omitempty"`
 	LastSuccessAt time.Time    `json:"lastSuccessAt,omitzero"`
 	Errors        []StaleError `json:"errors"` // oldest first; New keeps the last 10
 }
@@ -44,39 +45,46 @@ type WatchStale struct {
 // WatchRecovered: what a watch event reported has ended.
 type WatchRecovered struct {
 	Common
-	Operation string    `json:"operation,omitempty"` // the operation concerned; absent for held insertions
-	Ends      string    `json:"ends"`                // stale or change_held
+	// the operation concerned; absent for held insertions
+	Operation string    `json:"operation,omitempty"`
+	Ends      string    `json:"ends"` // stale or change_held
 	Since     time.Time `json:"since"`
 }
 
 // WatchGapDetected: we know that we cannot see everything.
 type WatchGapDetected struct {
 	Common
-	Operation           string    `json:"operation"`                     // insertions or contact_requests
-	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it is one insertion
-	Reason              string    `json:"reason"`                        // window_full, walk_incomplete, unreadable, time_unknown or only_none
-	From                time.Time `json:"from,omitzero"`
-	To                  time.Time `json:"to,omitzero"`
-	Reached             int       `json:"reached"`
-	Total               *int      `json:"total,omitempty"` // nil: the API does not say
+	// insertions or contact_requests
+	Operation string `json:"operation"`
+	// where it is one insertion
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"`
+	// window_full, walk_incomplete, unreadable, time_unknown or only_none
+	Reason  string    `json:"reason"`
+	From    time.Time `json:"from,omitzero"`
+	To      time.Time `json:"to,omitzero"`
+	Reached int       `json:"reached"`
+	Total   *int      `json:"total,omitempty"` // nil: the API does not say
 }
 
 // WatchSchemaDrifted: an answer does not look as answers looked before. Paths and JSON types, never
 // values.
 type WatchSchemaDrifted struct {
 	Common
-	Operation           string `json:"operation"`                     // insertions or contact_requests
+	// insertions or contact_requests
+	Operation           string `json:"operation"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // where it is one insertion
-	Change              string `json:"change"`                        // place, appeared, vanished, or volatile: changes at each reading
-	Expected            string `json:"expected"`
-	Found               string `json:"found"`
+	// place, appeared, vanished, or volatile: changes at each reading
+	Change   string `json:"change"`
+	Expected string `json:"expected"`
+	Found    string `json:"found"`
 }
 
 // WatchChangeHeld: a change too large to believe immediately.
 type WatchChangeHeld struct {
 	Common
-	Operation string    `json:"operation,omitempty"` // contact_requests where people vanished; absent for insertions
-	Reason    string    `json:"reason"`              // mass_disappearance or empty_list
+	// contact_requests where people vanished; absent for insertions
+	Operation string    `json:"operation,omitempty"`
+	Reason    string    `json:"reason"` // mass_disappearance or empty_list
 	Missing   int       `json:"missing"`
 	Known     int       `json:"known"`
 	Until     time.Time `json:"until"`

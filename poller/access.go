@@ -165,8 +165,8 @@ var ErrUnknownAgency = errors.New("agency is not watched")
 // AllAgencies stands for every agency where halts are ended. No id is written so.
 const AllAgencies = "*"
 
-// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again immediately.
-// It returns how many it ended.
+// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again
+// immediately. It returns how many it ended.
 func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	if agencyID == AllAgencies {
 		for _, a := range p.agencies {
@@ -202,9 +202,13 @@ func (p *Poller) others(a *agency) (all []watch.Access) {
 
 // Refusal says why an agency was probably refused and what to do about it. others are the other
 // agencies of the same key, as they were answered just now.
-func Refusal(agencyID string, refused *listings.StatusError, others events.AgenciesOfKey) (reason, remedy string) {
-	reason = watch.Reason(events.ScopeAgency, events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others})
-	if others.Working > 0 && reason != "edge_challenge" { // they were asked just now, with the same key
+func Refusal(agencyID string, refused *listings.StatusError,
+	others events.AgenciesOfKey,
+) (reason, remedy string) {
+	reason = watch.Reason(events.ScopeAgency,
+		events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others})
+	// they were asked just now, with the same key
+	if others.Working > 0 && reason != "edge_challenge" {
 		reason = "agency_not_linked"
 	}
 	return reason, watch.Advice(reason, agencyID, "")
@@ -224,7 +228,8 @@ func (g admission) Wait(ctx context.Context, r listings.Request) error {
 		if !errors.As(err, &early) || r.Operation != listings.OperationInsertions {
 			return err
 		}
-		if err := sleep(ctx, min(max(time.Until(early.Until), time.Second), noticeWithin)); err != nil {
+		if err := sleep(ctx,
+			min(max(time.Until(early.Until), time.Second), noticeWithin)); err != nil {
 			return err
 		}
 	}
@@ -269,14 +274,16 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 		wait, begins := watch.RetryAfter(o.Err), key.state().Failures == 0
 		b := key.change(func(b watch.Backoff) watch.Backoff { return b.Throttled(sent, now, wait) })
 		if begins {
-			p.log.Warn("the API throttles a key: its requests wait", "key", r.Key, "wait", b.Until.Sub(now).Round(time.Second))
+			p.log.Warn("the API throttles a key: its requests wait", "key", r.Key,
+				"wait", b.Until.Sub(now).Round(time.Second))
 		}
 	case watch.ClassDown:
 		answered, changed = false, true
 		begins := p.base.state().Failures == 0
 		p.base.failed(p.o.API.BaseURL, sent, now)
 		if begins {
-			p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", o.Err)
+			p.log.Warn("the API does not answer; is the base URL right, and the network?",
+				"err", o.Err)
 		}
 	}
 	if answered && p.base.succeeded(sent) {

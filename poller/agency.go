@@ -56,7 +56,8 @@ var operations = []listings.Operation{listings.OperationInsertions, listings.Ope
 func newAgency(p *Poller, k AgencyKeys) *agency {
 	a := &agency{
 		p: p, id: k.ID, people: k.People,
-		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
+		walking:    newBackoff(time.Second, p.o.RetryMax),
+		asking:     newBackoff(time.Second, p.o.RetryMax),
 		pollStates: map[string]*pollState{},
 		walkNow:    make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
@@ -204,7 +205,8 @@ func (a *agency) spread(polled []store.Insertion, now time.Time) {
 	for n, i := range polled {
 		last := time.Time{}
 		if i.Polled {
-			last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled)))
+			last = now.Add(-a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(
+				len(polled)))
 		}
 		a.schedule(i, last, !i.Polled && !i.Baseline || !i.OpenSince.IsZero())
 	}

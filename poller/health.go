@@ -88,7 +88,8 @@ func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	}
 	if op == listings.OperationContactRequests && !a.asksInsertions() {
 		a.excuse(op, now)
-		return a.clear(now, stale, watch.AlarmOf(watch.Drifted, op, "")) // no answer is left that could
+		// no answer is left that could
+		return a.clear(now, stale, watch.AlarmOf(watch.Drifted, op, ""))
 	}
 	a.mu.Lock()
 	h := a.health[op]
@@ -96,7 +97,8 @@ func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	if op == listings.OperationInsertions {
 		interval = a.p.o.WalkInterval
 	}
-	failing, errs, good := h.Failing(interval, now), h.Errors, h.LastGood(a.published().state.WatchStart)
+	failing, errs, good := h.Failing(interval, now), h.Errors,
+		h.LastGood(a.published().state.WatchStart)
 	a.mu.Unlock()
 	if !failing {
 		return nil
@@ -128,7 +130,8 @@ func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Ti
 	a.mu.Unlock()
 	over := []store.AlarmID{watch.AlarmOf(watch.Stale, op, "")}
 	drifted := watch.AlarmOf(watch.Drifted, op, "")
-	if other := a.published().alarms[drifted].Example; other == reference || a.retries(other).state().Failures == 0 {
+	if other := a.published().alarms[drifted].Example; other == reference ||
+		a.retries(other).state().Failures == 0 {
 		over = append(over, drifted)
 	}
 	return a.clear(at, over...)
@@ -144,7 +147,8 @@ type silence struct {
 // silentFor is how long "none" is believed everywhere.
 const silentFor = time.Hour
 
-var errOnlyNone = errors.New("for an hour every response says that there are no contact requests, also where some are known")
+var errOnlyNone = errors.New(
+	"for an hour every response says that there are no contact requests, also where some are known")
 
 // noteNone notes a response that there are no contact requests. It is a success, unless all of an
 // hour are so: where some are known the operation fails then, because its endpoint may have moved;
@@ -166,7 +170,8 @@ func (a *agency) noteNone(reference string, known, list bool) error {
 	if long && is.bare {
 		alarm := store.Alarm{AlarmID: watch.AlarmOf(watch.OnlyNone, op, ""), Since: is.since}
 		err := a.raise(alarm, &events.WatchGapDetected{
-			Common: events.Common{AgencyID: a.id, ObservedAt: now}, Operation: string(op), Reason: watch.OnlyNone, From: is.since, To: now,
+			Common: events.Common{AgencyID: a.id, ObservedAt: now}, Operation: string(op),
+			Reason: watch.OnlyNone, From: is.since, To: now,
 		})
 		if err != nil {
 			return err
@@ -206,8 +211,9 @@ func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Cl
 	}
 	alarm := store.Alarm{AlarmID: watch.AlarmOf(watch.Drifted, op, ""), Since: at, Example: reference}
 	return a.raise(alarm, &events.WatchSchemaDrifted{
-		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
-		Change: "place", Expected: drift.Expected, Found: drift.Found,
+		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op),
+		PropertyReferenceID: reference, Change: "place", Expected: drift.Expected,
+		Found: drift.Found,
 	})
 }
 
@@ -221,9 +227,12 @@ func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 	if !others || !failing.CannotRead(a.p.o.PollInterval, now) {
 		return nil // where none can be read, that is another alarm
 	}
-	return a.raise(store.Alarm{AlarmID: watch.AlarmOf(watch.Unreadable, op, reference), Since: failing.Since}, &events.WatchGapDetected{
-		Common: events.Common{AgencyID: a.id, ObservedAt: now}, Operation: string(op), PropertyReferenceID: reference,
-		Reason: watch.Unreadable, From: failing.Since, To: now,
+	return a.raise(store.Alarm{
+		AlarmID: watch.AlarmOf(watch.Unreadable, op, reference),
+		Since:   failing.Since,
+	}, &events.WatchGapDetected{
+		Common: events.Common{AgencyID: a.id, ObservedAt: now}, Operation: string(op),
+		PropertyReferenceID: reference, Reason: watch.Unreadable, From: failing.Since, To: now,
 	})
 }
 
@@ -241,8 +250,8 @@ func (p *Poller) checkCap() {
 	over := reached > p.o.MaxStaleness
 	if !p.overdue.Swap(over) && over {
 		p.log.Warn("more insertions than can be polled within the staleness that is allowed",
-			"insertions", insertions, "allowed", p.o.MaxStaleness, "reached", reached.Truncate(time.Second),
-			"requests_per_second", p.o.RequestsPerSecond)
+			"insertions", insertions, "allowed", p.o.MaxStaleness, "reached",
+			reached.Truncate(time.Second), "requests_per_second", p.o.RequestsPerSecond)
 	}
 }
 

@@ -37,7 +37,8 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) error {
 	} else {
 		a.p.schedule.Put(a.id, reference, until)
 	}
-	if !a.p.schedule.Has(a.id, reference) { // a walk ended its polls meanwhile, so its alarms end too
+	// a walk ended its polls meanwhile, so its alarms end too
+	if !a.p.schedule.Has(a.id, reference) {
 		a.forget(reference)
 		err = errors.Join(err, a.endForgotten())
 	}
@@ -67,7 +68,8 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 			a.note(nil)
 			a.pause()
 		}
-		return due, a.clear(now, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference))
+		return due, a.clear(now,
+			watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference))
 	case watch.ClassRefused:
 		return due, a.refusedContacts(reference)
 	case watch.ClassHalted:
@@ -86,7 +88,9 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 // setAside makes an insertion wait after a useless response. A failure of the service also counts
 // for the operation: while that backs off, only one insertion at a time is polled. An oddity of one
 // insertion says nothing about the others.
-func (a *agency) setAside(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
+func (a *agency) setAside(reference string, c watch.Class, err error,
+	sent, now time.Time,
+) (time.Time, error) {
 	if a.note(err) {
 		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
 	}
@@ -201,7 +205,9 @@ func countOf(page *listings.ContactRequestsPage) int {
 // askNewest requests the newest contact requests. If the page size is refused it tries the next
 // smaller one, and last no size at all. If polls keep failing, the size may be the cause: each poll
 // then begins with a smaller one.
-func (p *poll) askNewest(ctx context.Context, size int) (page *listings.ContactRequestsPage, q watch.Question, err error) {
+func (p *poll) askNewest(ctx context.Context,
+	size int,
+) (page *listings.ContactRequestsPage, q watch.Question, err error) {
 	sizes := p.a.sizes(size)
 	if tries := p.a.retries(p.reference).state().Failures - slowLimit; tries >= 0 {
 		sizes = sizes[(tries+1)%len(sizes):]
@@ -237,10 +243,14 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 		return nil, err
 	}
 	if p.notFound = status == http.StatusNotFound || status == http.StatusGone; status != 0 {
-		return &listings.ContactRequestsPage{Envelope: listings.Envelope{Total: -1, Received: time.Now()}}, nil
+		return &listings.ContactRequestsPage{Envelope: listings.Envelope{
+			Total:    -1,
+			Received: time.Now(),
+		}}, nil
 	}
 	records := len(page.ContactRequests)
-	return page, p.a.locate(listings.OperationContactRequests, p.reference, page.Place(), records, page.Received)
+	return page, p.a.locate(listings.OperationContactRequests, p.reference, page.Place(), records,
+		page.Received)
 }
 
 // NoneStatus returns the status of a response if it means that there are no contact requests;
@@ -308,7 +318,8 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 	}
 	p.window, p.closed = j.Window, j.Closed
 	p.state.settled = settled{}
-	if j.Settled && (page.Place() == p.place || p.none) { // otherwise the next one is looked for elsewhere
+	// otherwise the next one is looked for elsewhere
+	if j.Settled && (page.Place() == p.place || p.none) {
 		p.state.settled = settled{
 			body: page.Sum, version: version, totals: watched.Totals, none: p.none, list: p.list,
 		}
@@ -326,7 +337,8 @@ func (p *poll) judge(page *listings.ContactRequestsPage, q watch.Question) error
 func (a *agency) observe(reference string, readings []watch.Reading, at time.Time) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	return a.leaveOut(listings.OperationContactRequests, a.volatility.Observe(reference, readings, at), at)
+	return a.leaveOut(listings.OperationContactRequests,
+		a.volatility.Observe(reference, readings, at), at)
 }
 
 // leaveOut excludes volatile members from comparisons, and includes those again that did not change
@@ -360,7 +372,8 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 		id := p.a.id
 		i, exists := tx.Insertion(id, p.reference)
 		if !exists {
-			return watch.Effects{}, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
+			return watch.Effects{},
+				fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
 		return decide(watch.Prior{
 			State: p.a.published().state, Insertion: i, Known: tx.ContactRequests(id, p.reference),
@@ -396,8 +409,8 @@ func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
 	s := p.a.shownSoFar()
 	return watch.Poll{
-		AgencyID: p.a.id, Announce: o.Announce, People: p.a.people, Rules: p.a.p.rules, Before: p.state.at,
-		Apart: o.WalkInterval, HoldFor: o.HoldFor, Retention: o.Retention,
+		AgencyID: p.a.id, Announce: o.Announce, People: p.a.people, Rules: p.a.p.rules,
+		Before: p.state.at, Apart: o.WalkInterval, HoldFor: o.HoldFor, Retention: o.Retention,
 		Newest: s.newest, Longest: s.longest, Totals: s.totals, Proved: p.state.proved,
 	}
 }

@@ -50,14 +50,18 @@ type Poller struct {
 func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
-		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
+		o: o, store: o.Store, log: o.Logger,
+		rules:  watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax),
 		keys:    map[string]*backoff{},
 		metrics: o.Metrics,
 		byID:    map[string]*agency{},
 	}
 	p.dispatcher = newDispatcher(p.budget,
-		schedule.Options{Rate: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}, &p.heartbeats.polls)
+		schedule.Options{
+			Rate: o.RequestsPerSecond, Interval: o.PollInterval,
+			Staleness: o.MaxStaleness,
+		}, &p.heartbeats.polls)
 	p.schedule = p.dispatcher.schedule
 	p.dispatcher.full = o.Store.Full
 	o.API.Gate = admission{p}
@@ -257,18 +261,22 @@ type Options struct {
 	// may. Safe for concurrent use.
 	Allowed func() bool
 
-	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
+	// BASELINE=emit: what was there before is announced, marked as baseline
+	Announce          bool
 	RequestsPerSecond float64       // 5; ceiling over everything
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
-	MaxStaleness      time.Duration // 0: four rounds of polls at the ceiling; no insertion waits longer, as far as the ceiling allows
-	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
-	RetryMax          time.Duration // 5 min; longest back-off
-	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
-	Retention         time.Duration // 0: for ever; how long the stream knows what it was given
-	Filter            url.Values    // the API's own filters
-	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
-	IgnoreContact     []string
-	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
+	// 0: four rounds of polls at the ceiling; no insertion waits longer, as far as the ceiling
+	// allows
+	MaxStaleness    time.Duration
+	WalkInterval    time.Duration // 2 min; wished time between walks of an agency
+	RetryMax        time.Duration // 5 min; longest back-off
+	HoldFor         time.Duration // 30 min; how long an implausible change is not believed
+	Retention       time.Duration // 0: for ever; how long the stream knows what it was given
+	Filter          url.Values    // the API's own filters
+	IgnoreInsertion []string      // RFC 6901 pointers left out of digests
+	IgnoreContact   []string
+	// candidates for the id of a contact request; default listings.IDFields
+	IDFields []string
 }
 
 // AgencyKeys names an agency, the key that opens it, and what of a person its events say.
@@ -283,7 +291,8 @@ func (o Options) withDefaults() Options {
 	o.Metrics = cmp.Or(o.Metrics, NewMetrics())
 	o.RequestsPerSecond = cmp.Or(o.RequestsPerSecond, 5)
 	o.PollInterval = cmp.Or(o.PollInterval, 30*time.Second)
-	if o.MaxStaleness > 0 { // an interval that is not well below it would use up the time in which the poll can be made
+	// an interval that is not well below it would use up the time in which the poll can be made
+	if o.MaxStaleness > 0 {
 		o.PollInterval = min(o.PollInterval, o.MaxStaleness*9/10)
 	}
 	o.WalkInterval = cmp.Or(o.WalkInterval, 2*time.Minute)

@@ -9,12 +9,13 @@ import (
 
 // pollState is what this process remembers of the polls of one insertion. A restart may forget it.
 type pollState struct {
-	at       time.Time // of the last good response
-	refused  bool      // the last response was 404 or 410
-	proved   int       // how many contact requests there were when a poll last saw them all; 0: none did
-	unproved int       // catch-ups in a row that a contradiction left open
-	counted  bool      // the schedule knows the contact requests that were known before
-	retry    *backoff  // nil: it has not failed; made under agency.mu
+	at      time.Time // of the last good response
+	refused bool      // the last response was 404 or 410
+	// how many contact requests there were when a poll last saw them all; 0: none did
+	proved   int
+	unproved int      // catch-ups in a row that a contradiction left open
+	counted  bool     // the schedule knows the contact requests that were known before
+	retry    *backoff // nil: it has not failed; made under agency.mu
 	settled  settled
 }
 
@@ -32,7 +33,8 @@ type settled struct {
 func (p *poll) isSettled(sum listings.Sum) bool {
 	s := p.state.settled
 	return s.body == sum && sum != listings.Sum{} &&
-		s.version == p.a.p.store.Version(p.a.id, p.reference) && s.totals == p.a.shownSoFar().totals &&
+		s.version == p.a.p.store.Version(p.a.id, p.reference) &&
+		s.totals == p.a.shownSoFar().totals &&
 		!watch.Unsettled(p.a.published().state) && !time.Now().Round(0).Before(p.state.at.Round(0))
 }
 

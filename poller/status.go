@@ -16,11 +16,13 @@ import (
 type Status struct {
 	At                time.Time `json:"at"`
 	BaseURL           string    `json:"baseUrl"`
-	RequestsPerSecond float64   `json:"requestsPerSecond"`          // the ceiling
-	Effective         float64   `json:"effectiveRequestsPerSecond"` // what is left of it where the API answered 429, or 503 with Retry-After
-	LastMinute        int       `json:"requestsLastMinute"`
-	Requests          uint64    `json:"requests"`       // since the start of the process
-	Down              string    `json:"down,omitempty"` // the base URL does not answer; the next try
+	RequestsPerSecond float64   `json:"requestsPerSecond"` // the ceiling
+	// what is left of it where the API answered 429, or 503 with Retry-After
+	Effective  float64 `json:"effectiveRequestsPerSecond"`
+	LastMinute int     `json:"requestsLastMinute"`
+	Requests   uint64  `json:"requests"` // since the start of the process
+	// the base URL does not answer; the next try
+	Down string `json:"down,omitempty"`
 
 	Latency  Latency        `json:"latency"` // of the contact requests of all agencies
 	Agencies []AgencyStatus `json:"agencies"`
@@ -29,8 +31,10 @@ type Status struct {
 
 // AgencyStatus is the state of the watch of one agency.
 type AgencyStatus struct {
-	AgencyID         string       `json:"agencyId"`
-	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream
+	AgencyID string `json:"agencyId"`
+	// starting, baselining, watching, held, backing_off, stale or halted; of a daemon also
+	// waiting_for_stream
+	State            string       `json:"state"`
 	WatchStart       time.Time    `json:"watchStart"`
 	Insertions       int          `json:"insertions"`
 	LastGoodAnswer   time.Time    `json:"lastGoodAnswer,omitzero"`
@@ -78,7 +82,8 @@ type Alarm struct {
 
 // HeldStatus is a change that is not believed yet.
 type HeldStatus struct {
-	Operation listings.Operation `json:"operation,omitempty"` // contact_requests where people vanished; absent for insertions
+	// contact_requests where people vanished; absent for insertions
+	Operation listings.Operation `json:"operation,omitempty"`
 	Reason    string             `json:"reason"`
 	Until     time.Time          `json:"until"`
 	Missing   int                `json:"missing"`
@@ -88,22 +93,24 @@ type HeldStatus struct {
 
 // Freshness is how long the insertions of an agency wait for a poll.
 type Freshness struct {
-	Insertions    int     `json:"insertions"`    // that are polled
-	NeverPolled   int     `json:"neverPolled"`   // of those
-	OldestSeconds float64 `json:"oldestSeconds"` // since the last poll of the one that waits the longest
-	CapSeconds    float64 `json:"capSeconds"`    // none should wait longer
-	PastCap       int     `json:"pastCap"`       // how many do
-	Latency       Latency `json:"latency"`       // of contact requests that came in
+	Insertions  int `json:"insertions"`  // that are polled
+	NeverPolled int `json:"neverPolled"` // of those
+	// since the last poll of the one that waits the longest
+	OldestSeconds float64 `json:"oldestSeconds"`
+	CapSeconds    float64 `json:"capSeconds"` // none should wait longer
+	PastCap       int     `json:"pastCap"`    // how many do
+	Latency       Latency `json:"latency"`    // of contact requests that came in
 }
 
-// Status describes the present state of the watch, except for LastSequence, which only the store knows. It may
-// be called at any time: it waits for no commit.
+// Status describes the present state of the watch, except for LastSequence, which only the store
+// knows. It may be called at any time: it waits for no commit.
 func (p *Poller) Status() Status {
 	now := time.Now()
 	s := Status{
-		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
-		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now),
-		Agencies: make([]AgencyStatus, len(p.agencies)), Metrics: p.metrics,
+		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond,
+		Requests: p.budget.count(), Effective: rounded(p.budget.effective(now)),
+		LastMinute: p.budget.lately(now), Agencies: make([]AgencyStatus, len(p.agencies)),
+		Metrics: p.metrics,
 	}
 	if b := p.base.state(); b.Failures > 0 {
 		s.Down = b.Until.UTC().Format(time.RFC3339)
@@ -120,8 +127,9 @@ func (p *Poller) Status() Status {
 func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
 	s := AgencyStatus{
-		AgencyID: a.id, State: a.state(is), WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk,
-		LastGoodAnswer: x.Good, Places: places(is.state), Freshness: a.freshness(now),
+		AgencyID: a.id, State: a.state(is), WatchStart: is.state.WatchStart,
+		LastCompleteWalk: is.state.LastCompleteWalk, LastGoodAnswer: x.Good,
+		Places: places(is.state), Freshness: a.freshness(now),
 	}
 	a.mu.Lock()
 	s.Insertions, s.LastWalk, s.LastError = a.known, a.lastWalk, a.lastError
@@ -129,11 +137,15 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	for _, h := range x.List() {
 		s.Halts = append(s.Halts, HaltStatus{
 			Scope: h.Scope, PropertyReferenceID: h.Reference, Since: h.Since, Status: h.Status,
-			ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(a.id, h.Reference),
+			ProbableReason: h.ProbableReason, Advice: h.Advice,
+			Resume: watch.ResumeCommand(a.id, h.Reference),
 		})
 	}
 	if h := cmp.Or(is.state.Held, is.state.Redaction); h != nil {
-		s.Held = &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + a.id}
+		s.Held = &HeldStatus{
+			Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known,
+			Approve: "doorbell approve " + a.id,
+		}
 		if is.state.Held == nil {
 			s.Held.Operation = listings.OperationContactRequests
 		}
@@ -144,11 +156,13 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	}
 	for _, alarm := range is.alarms {
 		s.Alarms = append(s.Alarms, Alarm{
-			Kind: watch.Raised(alarm.Kind), Operation: alarm.Operation, PropertyReferenceID: alarm.Reference, Since: alarm.Since,
+			Kind: watch.Raised(alarm.Kind), Operation: alarm.Operation,
+			PropertyReferenceID: alarm.Reference, Since: alarm.Since,
 		})
 	}
 	slices.SortFunc(s.Alarms, func(x, y Alarm) int {
-		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(y.Operation, x.Operation), cmp.Compare(x.Kind, y.Kind),
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(y.Operation, x.Operation),
+			cmp.Compare(x.Kind, y.Kind),
 			cmp.Compare(x.PropertyReferenceID, y.PropertyReferenceID))
 	})
 	return s
@@ -167,7 +181,8 @@ func (a *agency) state(is snapshot) string {
 		return "held"
 	case stale:
 		return "stale"
-	case a.walking.state().Failures > 0 || a.asking.state().Failures >= operationLimit || a.p.base.state().Failures > 0:
+	case a.walking.state().Failures > 0 || a.asking.state().Failures >= operationLimit ||
+		a.p.base.state().Failures > 0:
 		return "backing_off"
 	case is.state.CompleteWalks == 0:
 		return "starting"
@@ -181,7 +196,8 @@ func (a *agency) state(is snapshot) string {
 func (a *agency) freshness(now time.Time) *Freshness {
 	waits, limit := a.p.schedule.Waits(a.id)
 	f := &Freshness{
-		Insertions: len(waits), CapSeconds: rounded(limit.Seconds()), Latency: latencyOf(a.lastDay(now)),
+		Insertions: len(waits), CapSeconds: rounded(limit.Seconds()),
+		Latency: latencyOf(a.lastDay(now)),
 	}
 	for _, w := range waits {
 		waited := max(0, now.Sub(w.Since))
@@ -208,7 +224,8 @@ func places(state store.Agency) map[listings.Operation]string {
 
 // Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
 type Access struct {
-	Halt  *store.Halt    // of the whole agency or all of its contact requests, which it would keep; nil: none
+	// of the whole agency or all of its contact requests, which it would keep; nil: none
+	Halt  *store.Halt
 	Place listings.Place // of its list in earlier responses
 }
 

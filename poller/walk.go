@@ -36,7 +36,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	defer w.scheduleFound()
 	o := listings.WalkOptions{
 		Filter: a.p.o.Filter, Place: a.place(listings.OperationInsertions),
-		Size: a.published().state.Operation(string(listings.OperationInsertions)).Size, Settled: a.settledPage,
+		Size:    a.published().state.Operation(string(listings.OperationInsertions)).Size,
+		Settled: a.settledPage,
 	}
 	pages := a.p.client.Walk(a.key(), a.id, o)
 	for page, err := range pages.Pages(ctx) {
@@ -55,7 +56,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		if err := a.answered(listings.OperationInsertions, ""); err != nil {
 			return 0, err
 		}
-		a.excuse(listings.OperationInsertions, time.Now()) // that walks stay partial is another alarm
+		// that walks stay partial is another alarm
+		a.excuse(listings.OperationInsertions, time.Now())
 		if err := w.page(page); err != nil {
 			return 0, err
 		}
@@ -83,14 +85,16 @@ func (a *agency) endWalk(w *walk, v listings.Verdict) (next time.Duration, err e
 		if next = jitter(a.p.o.WalkInterval); w.ended.Again {
 			next = 0
 		}
-		err = errors.Join(w.keepScheduled(), a.noteSuccess(listings.OperationInsertions, "", time.Now()))
+		err = errors.Join(w.keepScheduled(),
+			a.noteSuccess(listings.OperationInsertions, "", time.Now()))
 	} else {
 		now := time.Now()
 		err = a.notePartial(v)
 		next = min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval)
 	}
 	return next, errors.Join(err, a.decideRefusals(watch.Listing{
-		Complete: v.Complete, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published,
+		Complete: v.Complete, Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone,
+		Published: w.ended.Published,
 	}))
 }
 
@@ -174,13 +178,15 @@ func (a *agency) version(page *listings.InsertionsPage) (sum uint64) {
 // page commits the changed insertions of a page and their events in one transaction. It commits
 // nothing if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
-	err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions), page.Received)
+	err := w.a.locate(listings.OperationInsertions, "", page.Place(), len(page.Insertions),
+		page.Received)
 	if err != nil {
 		return err
 	}
 	listed, unusable := w.Unseen(page)
 	if unusable > 0 {
-		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id, "insertions", unusable)
+		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id,
+			"insertions", unusable)
 	}
 	if page.Settled {
 		w.settled[page.Sum] = w.a.settled[page.Sum]
@@ -188,7 +194,8 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	}
 	version := w.a.version(page) // of before: what is written meanwhile lets it be read again
 	changes, err := w.take(listed)
-	settled := !changes && len(listed) == len(page.Insertions) && !watch.Unsettled(w.a.published().state)
+	settled := !changes && len(listed) == len(page.Insertions) &&
+		!watch.Unsettled(w.a.published().state)
 	if err == nil && settled && len(w.settled) < maxSettled {
 		w.settled[page.Sum] = settledPage{page.Bare(), version}
 	}

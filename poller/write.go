@@ -135,24 +135,31 @@ func (a *agency) logEvents(list []events.Payload) {
 	for _, p := range list {
 		switch e := p.(type) {
 		case *events.AccessHalted:
-			log.Error("access halted", "scope", string(e.Scope), "since", e.ObservedAt, "status", e.Status, "reason", e.ProbableReason, "advice", e.Advice)
+			log.Error("access halted", "scope", string(e.Scope), "since", e.ObservedAt,
+				"status", e.Status, "reason", e.ProbableReason, "advice", e.Advice)
 		case *events.AccessResumed:
-			log.Info("access resumed", "scope", string(e.Scope), "since", e.HaltedAt, "cause", e.Cause)
+			log.Info("access resumed", "scope", string(e.Scope), "since", e.HaltedAt,
+				"cause", e.Cause)
 		case *events.WatchSchemaDrifted:
-			log.Warn("answers have another form than before", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
+			log.Warn("answers have another form than before", "operation", e.Operation,
+				"expected", e.Expected, "found", e.Found)
 		case *events.WatchStale:
 			last := ""
 			if n := len(e.Errors); n > 0 {
 				last = e.Errors[n-1].Text
 			}
-			log.Error("no successful response for too long", "operation", e.Operation, "since", e.LastSuccessAt, "last", last)
+			log.Error("no successful response for too long", "operation", e.Operation,
+				"since", e.LastSuccessAt, "last", last)
 		case *events.WatchBaselined:
-			log.Info("baselined: anything new from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
+			log.Info("baselined: anything new from now on is announced", "insertions", e.Insertions,
+				"complete", e.Complete)
 		case *events.WatchChangeHeld:
-			log.Warn("implausible change held", "operation", cmp.Or(e.Operation, string(listings.OperationInsertions)),
+			log.Warn("implausible change held",
+				"operation", cmp.Or(e.Operation, string(listings.OperationInsertions)),
 				"missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
-			log.Warn("something may be unseen", "operation", e.Operation, "reference", e.PropertyReferenceID,
+			log.Warn("something may be unseen", "operation", e.Operation,
+				"reference", e.PropertyReferenceID,
 				"reason", e.Reason, "reached", e.Reached, "since", e.From)
 		case *events.WatchRecovered:
 			log.Info("alarm cleared", "operation", e.Operation, "ends", e.Ends, "since", e.Since)
@@ -176,7 +183,9 @@ func placeOf(state store.Agency, op listings.Operation) listings.Place {
 
 // locate remembers where the records of a response stand, and announces it if they stood elsewhere
 // before. A response without records shows no place.
-func (a *agency) locate(op listings.Operation, reference string, shown listings.Place, records int, at time.Time) error {
+func (a *agency) locate(op listings.Operation, reference string, shown listings.Place, records int,
+	at time.Time,
+) error {
 	before := a.place(op)
 	if !shown.Known || records == 0 || before == shown {
 		return nil
@@ -191,8 +200,10 @@ func (a *agency) locate(op listings.Operation, reference string, shown listings.
 		state.SetOperation(string(op), o)
 		if announce {
 			e.Events = append(e.Events, &events.WatchSchemaDrifted{
-				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference, Change: "place",
-				Expected: "records at " + watch.DescribePointer(before.Path), Found: "records at " + watch.DescribePointer(shown.Path),
+				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op),
+				PropertyReferenceID: reference, Change: "place",
+				Expected: "records at " + watch.DescribePointer(before.Path),
+				Found:    "records at " + watch.DescribePointer(shown.Path),
 			})
 		}
 	})

@@ -133,16 +133,19 @@ func (s *Store) keys(bucket []byte) ([]string, error) {
 
 // Halt is a scope that is not asked for any more.
 type Halt struct {
-	Scope          events.Scope `json:"scope"`
-	Reference      string       `json:"propertyReferenceId,omitempty"` // where Scope is one insertion
-	Operation      string       `json:"operation"`
-	Status         int          `json:"status"`
-	Since          time.Time    `json:"since"`
-	Tried          time.Time    `json:"tried"` // the last request, which was refused
-	Key            string       `json:"key"`   // fingerprint of the refused key; another key ends the halt
-	ProbableReason string       `json:"probableReason"`
-	Advice         string       `json:"advice"`
-	Body           string       `json:"body,omitempty"` // kind of the body of the refusal, in the words of access.halted
+	Scope events.Scope `json:"scope"`
+	// where Scope is one insertion
+	Reference string    `json:"propertyReferenceId,omitempty"`
+	Operation string    `json:"operation"`
+	Status    int       `json:"status"`
+	Since     time.Time `json:"since"`
+	Tried     time.Time `json:"tried"` // the last request, which was refused
+	// fingerprint of the refused key; another key ends the halt
+	Key            string `json:"key"`
+	ProbableReason string `json:"probableReason"`
+	Advice         string `json:"advice"`
+	// kind of the body of the refusal, in the words of access.halted
+	Body string `json:"body,omitempty"`
 	// Silent: one insertion was refused, and whether that is announced is not decided yet.
 	Silent bool `json:"silent,omitempty"`
 }
@@ -173,15 +176,18 @@ func haltKey(agency string, h Halt) []byte { return key(agency, string(h.Scope),
 type AlarmID struct {
 	Kind      string `json:"kind"`
 	Operation string `json:"operation"`
-	Reference string `json:"propertyReferenceId,omitempty"` // of the insertion that it is about; empty: the whole operation
+	// of the insertion that it is about; empty: the whole operation
+	Reference string `json:"propertyReferenceId,omitempty"`
 }
 
 // Alarm is a state that one event began and another one ends.
 type Alarm struct {
 	AlarmID
-	Since   time.Time `json:"since"`
-	Example string    `json:"example,omitempty"` // the reference that shows it, of one about the whole operation
-	Missing int       `json:"missing,omitempty"` // how many contact requests are, as far as a total tells
+	Since time.Time `json:"since"`
+	// the reference that shows it, of one about the whole operation
+	Example string `json:"example,omitempty"`
+	// how many contact requests are, as far as a total tells
+	Missing int `json:"missing,omitempty"`
 }
 
 func (a AlarmID) key(agency string) []byte { return key(agency, a.Kind, a.Operation, a.Reference) }

@@ -43,7 +43,9 @@ var scratchFiles = []string{compacting, ".copy", ".copy" + partial}
 // ReceiveBackup makes the file of a backup at path: from what copy writes, under another name
 // beside it until all of it is on disk and verified. A file that is there is replaced only if so
 // asked. On failure no file is left behind.
-func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.Writer) error) (r Report, err error) {
+func ReceiveBackup(ctx context.Context, path string, replace bool,
+	copy func(io.Writer) error,
+) (r Report, err error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
 	}

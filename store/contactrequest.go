@@ -21,10 +21,12 @@ type ContactRequest struct {
 	Epoch       int       `json:"e,omitzero"` // the insertion's Epoch when it was learned
 	Revision    int       `json:"v,omitzero"`
 	CreatedAt   time.Time `json:"t,omitzero"` // zero if unknown
-	Emptied     time.Time `json:"m,omitzero"` // since when the person's fields are null or empty; zero: they are not, or it is Redacted
-	Nameless    bool      `json:"n,omitzero"` // it has no id of the API: ID is made of what it was when it was learned
-	Redacted    bool      `json:"x,omitzero"`
-	Fields      []Field   `json:"-"` // that held the person; see contactRequests
+	// since when the person's fields are null or empty; zero: they are not, or it is Redacted
+	Emptied time.Time `json:"m,omitzero"`
+	// it has no id of the API: ID is made of what it was when it was learned
+	Nameless bool    `json:"n,omitzero"`
+	Redacted bool    `json:"x,omitzero"`
+	Fields   []Field `json:"-"` // that held the person; see contactRequests
 }
 
 // AgainID is the id under which a contact request is remembered that bears the same id as another
@@ -36,7 +38,8 @@ func AgainID(id string, fingerprint Short) string {
 // Given is the id that the API gave.
 func (c ContactRequest) Given() string {
 	n := strings.LastIndexByte(c.ID, '~')
-	if again, err := hex.DecodeString(c.ID[n+1:]); n < 0 || err != nil || len(again) != len(c.Fingerprint) {
+	if again, err := hex.DecodeString(c.ID[n+1:]); n < 0 || err != nil ||
+		len(again) != len(c.Fingerprint) {
 		return c.ID
 	}
 	return c.ID[:n]

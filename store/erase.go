@@ -158,8 +158,8 @@ func markable(requests []Request) []Request {
 }
 
 // unmarked returns what is remembered of a contact request that is not marked as erased, which may
-// be nothing, and whether there is anything to mark. Of an id that was given again there are several
-// rows, whose events cannot be distinguished.
+// be nothing, and whether there is anything to mark. Of an id that was given again there are
+// several rows, whose events cannot be distinguished.
 func (tx *Tx) unmarked(agency string, r Request) (rows []ContactRequest, found bool) {
 	known := false
 	for _, c := range tx.ContactRequests(agency, r.Reference) {
@@ -197,7 +197,8 @@ var erasedDigest = sha256.Sum256([]byte("erased on request"))
 
 // mark marks the rows of a contact request as erased, and appends its event if it is announced.
 func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, announce bool) error {
-	if len(rows) == 0 { // it is learned now, in the present catch-up: it is no overlap with an earlier one
+	// it is learned now, in the present catch-up: it is no overlap with an earlier one
+	if len(rows) == 0 {
 		i, _ := tx.Insertion(agency, r.Reference)
 		rows = []ContactRequest{{ID: r.ID, Epoch: i.Epoch, CreatedAt: p.createdAt}}
 	}
@@ -213,9 +214,12 @@ func (tx *Tx) mark(agency string, r Request, rows []ContactRequest, p person, an
 		return err
 	}
 	e, err := events.New(&events.ContactRequestRedacted{
-		Common: events.Common{AgencyID: agency, ObservedAt: tx.store.now()}, PropertyReferenceID: r.Reference, ContactRequestID: r.ID,
-		Identity: cmp.Or(p.identity, events.IdentityID), RedactedFields: slices.Sorted(maps.Keys(p.fields)),
-		CreatedAt: cmp.Or(p.createdAt, rows[0].CreatedAt), Revision: rows[0].Revision, Digest: erasedDigest,
+		Common:              events.Common{AgencyID: agency, ObservedAt: tx.store.now()},
+		PropertyReferenceID: r.Reference, ContactRequestID: r.ID,
+		Identity:       cmp.Or(p.identity, events.IdentityID),
+		RedactedFields: slices.Sorted(maps.Keys(p.fields)),
+		CreatedAt:      cmp.Or(p.createdAt, rows[0].CreatedAt), Revision: rows[0].Revision,
+		Digest: erasedDigest,
 	})
 	if err == nil {
 		_, err = tx.Append(e)

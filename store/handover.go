@@ -14,17 +14,19 @@ import (
 // identity of its own, because the process that wrote the copy may have published events since.
 
 // OnUrgent registers a callback that runs after every commit whose loss a process that takes over
-// could not make up for: the end of a baseline (leads of an insertion that vanishes before a takeover
-// are found only where it is known), a halt or its end, an approval, a wait that the API asked for,
-// an erasure, a report that was sent. It runs on the committing goroutine, and must not block. A later call
-// replaces it.
+// could not make up for: the end of a baseline (leads of an insertion that vanishes before a
+// takeover are found only where it is known), a halt or its end, an approval, a wait that the API
+// asked for, an erasure, a report that was sent. It runs on the committing goroutine, and must not
+// block. A later call replaces it.
 func (s *Store) OnUrgent(wake func()) { s.onUrgent.Store(&wake) }
 
 // isUrgent reports whether the change of an agency is one that OnUrgent is for.
 func isUrgent(before, after Agency) bool {
 	approved := func(h *Held) bool { return h != nil && h.Approved }
-	return before.Baselined != after.Baselined || !before.KeyUntil.Equal(after.KeyUntil) || before.KeyOf != after.KeyOf ||
-		approved(before.Held) != approved(after.Held) || approved(before.Redaction) != approved(after.Redaction)
+	return before.Baselined != after.Baselined || !before.KeyUntil.Equal(after.KeyUntil) ||
+		before.KeyOf != after.KeyOf ||
+		approved(before.Held) != approved(after.Held) ||
+		approved(before.Redaction) != approved(after.Redaction)
 }
 
 // CopyUnpublished writes a new store file at path with the snapshot and the events beyond the
@@ -34,12 +36,16 @@ func (s *Store) CopyUnpublished(path string) error {
 	return s.copyInto(path, func(tx *Tx) uint64 { return tx.cursor().Position })
 }
 
-// copyInto writes a new store file with the snapshot and the events behind a position, and brings it
-// to the disk. It ends with two commits, so that each of the two heads of the file leads to all of
-// it.
+// copyInto writes a new store file with the snapshot and the events behind a position, and brings
+// it to the disk. It ends with two commits, so that each of the two heads of the file leads to all
+// of it.
 func (s *Store) copyInto(path string, behind func(*Tx) uint64) (err error) {
 	_ = os.Remove(path) // of a process that was killed
-	into, err := bolt.Open(path, 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType, NoSync: true, NoGrowSync: true, InitialMmapSize: mapAhead})
+	into, err := bolt.Open(path, 0o600,
+		&bolt.Options{
+			FreelistType: bolt.FreelistMapType, NoSync: true, NoGrowSync: true,
+			InitialMmapSize: mapAhead,
+		})
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -65,7 +71,8 @@ func (s *Store) copyInto(path string, behind func(*Tx) uint64) (err error) {
 		return err
 	}
 	copied := newStore(into, path, s.now)
-	err = copied.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) }) // nothing is free in it
+	// nothing is free in it
+	err = copied.Update(func(tx *Tx) error { return tx.delete(bucketMeta, keyCompact) })
 	return errors.Join(err, copied.putMeta(s.meta))
 }
 

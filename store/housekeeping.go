@@ -61,7 +61,8 @@ func (h *Housekeeping) Run(ctx context.Context) error {
 	defer look.Stop()
 	for trimmed := (time.Time{}); ; {
 		if now := time.Now(); now.Sub(trimmed) >= trimEvery {
-			if _, err := h.o.Store.Trim(h.o.Store.now().Add(-h.o.Retention), math.MaxInt); err != nil {
+			if _, err := h.o.Store.Trim(h.o.Store.now().Add(-h.o.Retention),
+				math.MaxInt); err != nil {
 				return err
 			}
 			trimmed = now
@@ -86,7 +87,10 @@ func (h *Housekeeping) Look() error {
 		return err
 	}
 	most := h.o.Max
-	is := Space{InUse: inUse, Max: most, Alarm: most > 0 && inUse >= most/100*alarmFrom, Full: most > 0 && inUse >= most}
+	is := Space{
+		InUse: inUse, Max: most, Alarm: most > 0 && inUse >= most/100*alarmFrom,
+		Full: most > 0 && inUse >= most,
+	}
 	h.mu.Lock()
 	was := h.is
 	h.is = is
@@ -180,7 +184,8 @@ func (tx *Tx) trimmable(before time.Time, most int) (old [][]byte) {
 	keep, size := tx.cursor().Position, 0
 	for k, v := range tx.ascend(bucketLog, nil, logKey(0)) {
 		l := entry(k, v)
-		if l.position >= keep || len(old) >= most || size >= trimBytes || !l.event().RecordedTime.Before(before) {
+		if l.position >= keep || len(old) >= most || size >= trimBytes ||
+			!l.event().RecordedTime.Before(before) {
 			break
 		}
 		old, size = append(old, logKey(l.position)), size+len(v)

@@ -18,18 +18,24 @@ type Insertion struct {
 	Revision  int       `json:"v,omitzero"` // changes within the episode
 	FirstSeen time.Time `json:"f,omitzero"`
 
-	Missing   int       `json:"m,omitzero"` // complete walks in a row that did not list it
-	LastSeen  time.Time `json:"l,omitzero"` // last sighting before it went missing; zero while it is listed
-	GoneSince time.Time `json:"g,omitzero"` // since when it counts as disappeared; zero while published
+	Missing int `json:"m,omitzero"` // complete walks in a row that did not list it
+	// last sighting before it went missing; zero while it is listed
+	LastSeen time.Time `json:"l,omitzero"`
+	// since when it counts as disappeared; zero while published
+	GoneSince time.Time `json:"g,omitzero"`
 
-	Outside   bool      `json:"o,omitzero"`  // the configured filter leaves it out; GoneSince says since when
-	Baseline  bool      `json:"b,omitzero"`  // it was there before we began to watch
-	Start     time.Time `json:"s,omitzero"`  // contact requests created before it are old
-	Polled    bool      `json:"p,omitzero"`  // the first catch-up is done
-	Listed    bool      `json:"i,omitzero"`  // a catch-up showed a list, even an empty one: the start is final
-	Unordered bool      `json:"u,omitzero"`  // its list is in no order and may hide some, which was reported
-	LastPoll  time.Time `json:"t,omitzero"`  // last poll that wrote something
-	Epoch     int       `json:"c,omitzero"`  // counts catch-ups; a contact request learned in an earlier one is an overlap
+	// the configured filter leaves it out; GoneSince says since when
+	Outside  bool      `json:"o,omitzero"`
+	Baseline bool      `json:"b,omitzero"` // it was there before we began to watch
+	Start    time.Time `json:"s,omitzero"` // contact requests created before it are old
+	Polled   bool      `json:"p,omitzero"` // the first catch-up is done
+	// a catch-up showed a list, even an empty one: the start is final
+	Listed bool `json:"i,omitzero"`
+	// its list is in no order and may hide some, which was reported
+	Unordered bool      `json:"u,omitzero"`
+	LastPoll  time.Time `json:"t,omitzero"` // last poll that wrote something
+	// counts catch-ups; a contact request learned in an earlier one is an overlap
+	Epoch     int       `json:"c,omitzero"`
 	OpenSince time.Time `json:"os,omitzero"` // since when a window has been open; zero: closed
 }
 

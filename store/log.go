@@ -109,7 +109,9 @@ const maxLookedAt = 20_000
 // EventsAfter returns the events of an agency, or of all if it is empty, after a position: at most
 // limit, and no further ones once they hold maxBytes. next is the position up to which the log was
 // looked at; it is after itself where nothing follows.
-func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
+func (s *Store) EventsAfter(agency string, after uint64,
+	limit, maxBytes int,
+) (found []events.Event, next uint64, err error) {
 	err = s.View(func(tx *Tx) error {
 		found, next, _ = collect(tx.ascend(bucketLog, nil, logKey(after+1)), agency, limit, maxBytes)
 		return nil
@@ -118,15 +120,18 @@ func (s *Store) EventsAfter(agency string, after uint64, limit, maxBytes int) (f
 }
 
 // EventsBefore returns events backwards, from the newest one where before is 0, of an agency or of
-// all if it is empty: at most limit, and no further ones once they hold maxBytes. It continues before
-// next; 0: nothing is left.
-func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) (found []events.Event, next uint64, err error) {
+// all if it is empty: at most limit, and no further ones once they hold maxBytes. It continues
+// before next; 0: nothing is left.
+func (s *Store) EventsBefore(agency string, before uint64,
+	limit, maxBytes int,
+) (found []events.Event, next uint64, err error) {
 	if before == 0 {
 		before = endOfLog
 	}
 	err = s.View(func(tx *Tx) error {
 		more := false
-		if found, next, more = collect(tx.descend(bucketLog, logKey(before)), agency, limit, maxBytes); !more {
+		if found, next, more = collect(tx.descend(bucketLog, logKey(before)), agency, limit,
+			maxBytes); !more {
 			next = 0
 		}
 		return nil
@@ -136,7 +141,9 @@ func (s *Store) EventsBefore(agency string, before uint64, limit, maxBytes int) 
 
 // collect decodes entries of an agency, or of all if it is empty, within limits. last is the
 // position of the last entry that it looked at, and more that it did not look at all.
-func collect(entries iter.Seq2[[]byte, []byte], agency string, limit, maxBytes int) (found []events.Event, last uint64, more bool) {
+func collect(entries iter.Seq2[[]byte, []byte], agency string,
+	limit, maxBytes int,
+) (found []events.Event, last uint64, more bool) {
 	looked, size := 0, 0
 	for k, v := range entries {
 		l := entry(k, v)

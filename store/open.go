@@ -44,7 +44,8 @@ var (
 	bucketAlarms     = []byte("alarms")
 
 	buckets = [][]byte{
-		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketLog, bucketCursors, bucketHalts, bucketAlarms,
+		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketLog,
+		bucketCursors, bucketHalts, bucketAlarms,
 	}
 	keyMeta      = []byte("store")
 	keyRehearsal = []byte("rehearsal")
@@ -125,8 +126,8 @@ func OpenReadOnly(o Options) (*Store, error) {
 // openFile opens a file with its lock, and finds out which store it is.
 func openFile(path string, o Options, readOnly bool) (*Store, error) {
 	db, f, err := openBolt(path, &bolt.Options{
-		Timeout: cmp.Or(o.LockTimeout, 2*time.Second), FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead,
-		ReadOnly: readOnly, PreLoadFreelist: readOnly,
+		Timeout: cmp.Or(o.LockTimeout, 2*time.Second), FreelistType: bolt.FreelistMapType,
+		InitialMmapSize: mapAhead, ReadOnly: readOnly, PreLoadFreelist: readOnly,
 	})
 	if err != nil {
 		return nil, err
@@ -153,7 +154,8 @@ func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
 		now = time.Now
 	}
 	return &Store{
-		db: db, path: path, now: now, failed: make(chan struct{}), versions: versions{seed: maphash.MakeSeed()},
+		db: db, path: path, now: now, failed: make(chan struct{}),
+		versions: versions{seed: maphash.MakeSeed()},
 	}
 }
 
@@ -174,12 +176,14 @@ func (s *Store) own(f *os.File, most int64) error {
 	}
 	s.db.AllocSize = growBy
 	if most > 0 {
-		s.db.MaxSize = int(max(most, info.Size()) + beyondMax) // one that has become too large has to shrink first
+		// one that has become too large has to shrink first
+		s.db.MaxSize = int(max(most, info.Size()) + beyondMax)
 	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
-	if err := os.Chmod(s.path, 0o600); err != nil { // as a copy or a careless hand left it: the file holds people
+	// as a copy or a careless hand left it: the file holds people
+	if err := os.Chmod(s.path, 0o600); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil
@@ -199,7 +203,8 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, f *os.File, err error)
 		return db, f, nil
 	}
 	if f != nil {
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // where bbolt has panicked, the file stays mapped, and so the lock would
+		// where bbolt has panicked, the file stays mapped, and so the lock would
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 		f.Close()
 	}
 	switch {
@@ -207,7 +212,8 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, f *os.File, err error)
 		return nil, nil, err
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, nil, &LockedError{Path: path}
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch),
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
+		errors.Is(err, berrors.ErrVersionMismatch),
 		strings.Contains(err.Error(), "file size too small"):
 		return nil, nil, damaged(path, err.Error())
 	case errors.Is(err, syscall.ENOSPC):
@@ -240,10 +246,13 @@ func (s *Store) identify(o Options) error {
 func (s *Store) refuseForeign(o Options) error {
 	switch {
 	case s.meta.Schema > schemaVersion:
-		return fmt.Errorf("%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer, s.path, s.meta.Schema, schemaVersion)
+		return fmt.Errorf(
+			"%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer,
+			s.path, s.meta.Schema, schemaVersion)
 	case s.meta.Schema < schemaVersion:
-		return fmt.Errorf("%w: %s has schema %d, from before the first release, which this program does not read; "+
-			"to start over, move it away: mv %[2]s %[2]s.old", ErrForeign, s.path, s.meta.Schema)
+		return fmt.Errorf(
+			"%w: %s has schema %d, from before the first release, which this program does not read; "+
+				"to start over, move it away: mv %[2]s %[2]s.old", ErrForeign, s.path, s.meta.Schema)
 	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL && !o.Moved:
 		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory; if this is the "+
 			"new address of the same API, start once with run --moved; to start over, move the file away: mv %[2]s %[2]s.old",
@@ -261,7 +270,8 @@ func (s *Store) readMeta() (found bool, err error) {
 	err = s.View(func(tx *Tx) error {
 		s.lastCommit.Store(int64(tx.tx.ID()))
 		if info.Size() < tx.tx.Size() {
-			return damaged(s.path, fmt.Sprintf("it is cut off: %d of %d bytes are there", info.Size(), tx.tx.Size()))
+			return damaged(s.path,
+				fmt.Sprintf("it is cut off: %d of %d bytes are there", info.Size(), tx.tx.Size()))
 		}
 		if tx.tx.Bucket(bucketMeta) == nil {
 			if k, _ := tx.tx.Cursor().First(); k != nil {
@@ -270,7 +280,8 @@ func (s *Store) readMeta() (found bool, err error) {
 			return nil
 		}
 		found = true
-		if v := tx.bucket(bucketMeta).Get(keyMeta); bytes.HasPrefix(v, []byte("{")) && json.Unmarshal(v, &s.meta) == nil && s.meta.Schema != schemaVersion {
+		if v := tx.bucket(bucketMeta).Get(keyMeta); bytes.HasPrefix(v, []byte("{")) &&
+			json.Unmarshal(v, &s.meta) == nil && s.meta.Schema != schemaVersion {
 			return nil // another schema may give values another form, but for this one
 		}
 		exists := false

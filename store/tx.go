@@ -107,7 +107,8 @@ func (s *Store) requireHead(seen, last int64) {
 // commitError tells missing space, found before the commit took effect, from an error after which
 // the outcome is unknown.
 func commitError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, berrors.ErrMaxSizeReached) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		errors.Is(err, berrors.ErrMaxSizeReached) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
@@ -305,7 +306,8 @@ func decodeJSON[T any](bucket, payload []byte) (value T) {
 }
 
 func (tx *Tx) putJSON(bucket, key []byte, value any) error {
-	v, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // no text of an API may stop all commits
+	// no text of an API may stop all commits
+	v, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return err
 	}

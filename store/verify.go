@@ -61,7 +61,8 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, s.db.Close()) }()
-	r.StoreID, r.BaseURL, r.Schema, r.Created = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created
+	r.StoreID, r.BaseURL, r.Schema, r.Created = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema,
+		s.meta.Created
 	return r, s.View(func(tx *Tx) error {
 		for _, name := range buckets {
 			if err := tx.verify(ctx, name, &r); err != nil {
@@ -75,7 +76,8 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 			r.find("the cursor is at %d, and the log ends with %d", max(c.Position, c.Highest), last)
 		}
 		problems := 0
-		for range tx.tx.Check() { // last: it runs where no fault becomes an error, and by now every page was read
+		// last: it runs where no fault becomes an error, and by now every page was read
+		for range tx.tx.Check() {
 			problems++
 		}
 		if problems > 0 {
@@ -103,7 +105,8 @@ func (tx *Tx) verify(ctx context.Context, name []byte, r *Report) error {
 		if payload, sound := payloadOf(name, k, value); sound {
 			r.count(name, k, payload)
 		} else {
-			r.find("an entry of %s of agency %q does not hold what was written", name, agency[:min(len(agency), 64)])
+			r.find("an entry of %s of agency %q does not hold what was written", name,
+				agency[:min(len(agency), 64)])
 		}
 	}
 	return nil

@@ -72,7 +72,8 @@ func (w *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		if !sleep(ctx, info.Config.AckWait+settled) {
 			return nil, ctx.Err()
 		}
-		if err := w.more(c, info.NumAckPending); err != nil { // they come in the order in which their AckWait ended
+		// they come in the order in which their AckWait ended
+		if err := w.more(c, info.NumAckPending); err != nil {
 			return nil, err
 		}
 		slices.SortFunc(w.queue, func(a, b *item) int { return cmp.Compare(a.place, b.place) })

@@ -78,7 +78,8 @@ func (c *checkpoint) has(e events.Event, resent bool) bool {
 // add lists an event that is done. Everything in the stream up to floor is done too, so listed
 // events from there can move into the bound to make room.
 func (c *checkpoint) add(e events.Event, place, floor uint64) {
-	c.Recent = append(c.Recent, entry{e.ID, place, time.Now().UTC().Truncate(time.Millisecond), bound{e.Sequence, e.RecordedTime}})
+	c.Recent = append(c.Recent,
+		entry{e.ID, place, time.Now().UTC().Truncate(time.Millisecond), bound{e.Sequence, e.RecordedTime}})
 	over := len(c.Recent) - recent
 	c.Recent = slices.DeleteFunc(c.Recent, func(done entry) bool {
 		if over <= 0 || done.Place > floor {
@@ -168,7 +169,8 @@ func lock(dir, name string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%w: %s in %s; give the second one another name, or stop the first", ErrBusy, name, dir)
+		err = fmt.Errorf("%w: %s in %s; give the second one another name, or stop the first",
+			ErrBusy, name, dir)
 	}
 	if err != nil {
 		f.Close()
@@ -189,8 +191,10 @@ func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err = d.Decode(&v); err != nil || d.More() || !whole(v) {
-		return v, false, fmt.Errorf("%w: %s is damaged, or another version of doorbell wrote it. Restore it from a backup; "+
-			"or move it away: then the forwarder goes on where its consumer in NATS stands", ErrState, path)
+		return v, false,
+			fmt.Errorf("%w: %s is damaged, or another version of doorbell wrote it. Restore it from a backup; "+
+				"or move it away: then the forwarder goes on where its consumer in NATS stands",
+				ErrState, path)
 	}
 	return v, true, nil
 }
@@ -215,7 +219,8 @@ func write(path string, v any) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	if d, err := os.Open(filepath.Dir(path)); err == nil { // makes the rename durable; not every file system can
+	// makes the rename durable; not every file system can
+	if d, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = d.Sync()
 		d.Close()
 	}

@@ -87,10 +87,10 @@ func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
 	return s.Messages, nil
 }
 
-// Resend sends a letter once more, as a delivery of its own: to its own receiver if the routes of its
-// forwarder name that for the event, otherwise to the first one that they do name, and if they name
-// none, to its own all the same. It leaves the letter where it is: dropping it may need another user
-// of NATS.
+// Resend sends a letter once more, as a delivery of its own: to its own receiver if the routes of
+// its forwarder name that for the event, otherwise to the first one that they do name, and if they
+// name none, to its own all the same. It leaves the letter where it is: dropping it may need
+// another user of NATS.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes []Route) error {
 	m, err := d.get(ctx, number)
 	if err != nil {
@@ -157,12 +157,17 @@ func client(conn stream.Conn, name string) stream.Client {
 func (d *DeadLetters) read(m *stream.Message) (Letter, events.Event) {
 	e, err := events.Decode(m.Header, m.Data)
 	forwarder := m.Header.Get(headerForwarder)
-	if err != nil || ValidName(forwarder) != nil || m.Subject != deadSubject(d.prefix, forwarder, e) {
-		return Letter{Number: m.Sequence, At: m.Time.UTC(), Reason: ErrUnreadable.Error(), Unreadable: true}, e
+	if err != nil || ValidName(forwarder) != nil ||
+		m.Subject != deadSubject(d.prefix, forwarder, e) {
+		return Letter{
+			Number: m.Sequence, At: m.Time.UTC(), Reason: ErrUnreadable.Error(),
+			Unreadable: true,
+		}, e
 	}
 	l := Letter{
-		Number: m.Sequence, Type: e.Type, AgencyID: e.AgencyID, Reference: e.Reference, ID: e.ID, At: m.Time.UTC(),
-		Forwarder: forwarder, Destination: m.Header.Get(headerDestination), Reason: m.Header.Get(headerReason),
+		Number: m.Sequence, Type: e.Type, AgencyID: e.AgencyID, Reference: e.Reference, ID: e.ID,
+		At: m.Time.UTC(), Forwarder: forwarder, Destination: m.Header.Get(headerDestination),
+		Reason: m.Header.Get(headerReason),
 	}
 	l.Attempts, _ = strconv.Atoi(m.Header.Get(headerAttempts))
 	return l, e
@@ -192,7 +197,9 @@ func deadSubject(prefix, name string, e events.Event) string {
 
 // DeadLetterConfig returns the desired configuration of the stream of dead letters beside a stream
 // of events.
-func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64) jetstream.StreamConfig {
+func DeadLetterConfig(prefix, listings string, retention time.Duration,
+	maxBytes int64,
+) jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
 		Name:        stream.DeadLetters(listings),
 		Description: "doorbell: events that receivers permanently rejected",
@@ -214,7 +221,8 @@ func EnsureDeadLetters(ctx context.Context, conn stream.Conn, c jetstream.Stream
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	_, err = stream.Ensure(ctx, js, c, stream.Rights{Manage: true, Embedded: embedded})
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has just created it
+	// another process has just created it
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	return nil
@@ -231,7 +239,10 @@ func (w *worker) toDeadLetters(ctx context.Context, i *item, reason string) (wri
 		e = e.Fit(most - maxLetterHeader)
 	}
 	forwarder, destination, _ := strings.Cut(i.to[0], ".")
-	letter := &nats.Msg{Subject: deadSubject(o.Prefix, forwarder, e), Header: nats.Header(e.Header()), Data: e.Data}
+	letter := &nats.Msg{
+		Subject: deadSubject(o.Prefix, forwarder, e),
+		Header:  nats.Header(e.Header()), Data: e.Data,
+	}
 	letter.Header.Set(nats.MsgIdHdr, forwarder+"/"+destination+"/"+e.ID)
 	letter.Header.Set(headerForwarder, forwarder)
 	letter.Header.Set(headerDestination, destination)
@@ -244,7 +255,8 @@ func (w *worker) toDeadLetters(ctx context.Context, i *item, reason string) (wri
 	gone, err := w.erased(ctx, i)
 	if gone { // while the letter was written: the erasure may have looked for letters before that
 		if _, err := client(o.Conn, stream.DeadLetters(o.Stream)).EraseAt(ctx, number); err != nil {
-			w.log.Error("the dead letter of an erased contact request cannot be erased: drop it", "event_id", e.ID, "err", err.Error())
+			w.log.Error("the dead letter of an erased contact request cannot be erased: drop it",
+				"event_id", e.ID, "err", err.Error())
 		}
 	}
 	return !gone, err
@@ -257,7 +269,8 @@ func (w *worker) post(ctx context.Context, letter *nats.Msg) (number uint64, err
 	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
 	defer cancel()
 	publish := func() (*jetstream.PubAck, error) {
-		return w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(name), jetstream.WithRetryAttempts(0))
+		return w.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(name),
+			jetstream.WithRetryAttempts(0))
 	}
 	ack, err := publish()
 	if errors.Is(err, jetstream.ErrNoStreamResponse) && o.Manage {

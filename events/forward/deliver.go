@@ -70,7 +70,8 @@ func (w *worker) attempt(ctx context.Context, batch []*item) (left []*item, fail
 		case err != nil: // it stays, so as not to be lost
 			w.note(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
 			w.log.Error("message permanently rejected, but no dead letter can be written; retrying",
-				"event_id", i.event.ID, "agency", i.event.AgencyID, "refused", why, "err", err.Error())
+				"event_id", i.event.ID, "agency", i.event.AgencyID, "refused", why, "err",
+				err.Error())
 			left = append(left, i)
 			continue
 		case !written:
@@ -121,7 +122,8 @@ func (w *worker) send(ctx context.Context, batch []*item) (sent []*item, failure
 	now := time.Now()
 	if failure == nil {
 		w.accepted++
-		w.log.Debug("forwarded", "events", len(sent), "event_id", d.Events[0].ID, "attempt", sent[0].tries)
+		w.log.Debug("forwarded", "events", len(sent), "event_id", d.Events[0].ID,
+			"attempt", sent[0].tries)
 	}
 	w.note(func(s *WorkerStatus) {
 		if failure == nil {
@@ -201,7 +203,9 @@ func (w *worker) isDead(i *item, failure error, inDigest bool) (why string) {
 }
 
 // witness sends another message, to find out whether the receiver accepts any.
-func (w *worker) witness(ctx context.Context, c jetstream.Consumer, suspect *item) (accepted bool, err error) {
+func (w *worker) witness(ctx context.Context, c jetstream.Consumer,
+	suspect *item,
+) (accepted bool, err error) {
 	other := w.other(suspect)
 	if other == nil || other.tries > 0 {
 		if err := w.more(c, len(w.queue)+failures); err != nil {
@@ -260,8 +264,9 @@ func (w *worker) pause(ctx context.Context, c jetstream.Consumer, first *item, w
 }
 
 // erased reports whether a contact request has left the stream since it was fetched, because it was
-// erased or is older than the stream keeps it: then it must not be delivered. One that was lost with
-// the stream or its tail was not erased. A message that was just fetched, and not tried, is there.
+// erased or is older than the stream keeps it: then it must not be delivered. One that was lost
+// with the stream or its tail was not erased. A message that was just fetched, and not tried, is
+// there.
 func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if !i.event.HoldsPerson() || i.tries == 0 && time.Since(i.fetched) < time.Second {
 		return false, nil
@@ -278,6 +283,7 @@ func (w *worker) erased(ctx context.Context, i *item) (bool, error) {
 	if err != nil || m != nil {
 		return false, err
 	}
-	w.log.Info("contact request was erased before it was delivered, or has expired", "event_id", i.event.ID)
+	w.log.Info("contact request was erased before it was delivered, or has expired",
+		"event_id", i.event.ID)
 	return true, nil
 }

@@ -25,7 +25,8 @@ func (f *Forwarder) Delivered(e events.Event) (list []Delivered) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, receiver := range f.tables.then(e, true).to(e) {
-		d := Delivered{Receiver: receiver, Done: true} // a worker that has retired has left nothing behind
+		// a worker that has retired has left nothing behind
+		d := Delivered{Receiver: receiver, Done: true}
 		for _, w := range f.workers {
 			if w.name == receiver {
 				d.Done, d.At = w.passed(e)

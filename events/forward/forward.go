@@ -171,8 +171,8 @@ func (f *Forwarder) Close() {
 // path returns the file of a worker, or with the forwarder's name that of the tables.
 func (f *Forwarder) path(name string) string { return filepath.Join(folder(f.o.Dir), name+".json") }
 
-// putIntoForce puts the present routes into force. There is a worker for each receiver, and for each
-// file that a former table has left.
+// putIntoForce puts the present routes into force. There is a worker for each receiver, and for
+// each file that a former table has left.
 func (f *Forwarder) putIntoForce() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -288,7 +288,8 @@ func (f *Forwarder) change(o Options) error {
 
 func (f *Forwarder) saveTables() {
 	if err := write(f.path(f.o.Name), &f.tables); err != nil {
-		f.o.Log.Error("the routes cannot be saved: after they change, messages may be missed", "forwarder", f.o.Name, "err", err.Error())
+		f.o.Log.Error("the routes cannot be saved: after they change, messages may be missed",
+			"forwarder", f.o.Name, "err", err.Error())
 	}
 }
 
@@ -307,20 +308,23 @@ func (f *Forwarder) begin(read time.Time) {
 
 // WorkerStatus is the state of one worker. Counters start at 0 with the process.
 type WorkerStatus struct {
-	Forwarder   string `json:"name"`
-	Destination string `json:"destination,omitempty"` // empty: the worker counts the leads that no route takes
-	Whose       string `json:"whose,omitempty"`       // the agencies, as they were configured
+	Forwarder string `json:"name"`
+	// empty: the worker counts the leads that no route takes
+	Destination string `json:"destination,omitempty"`
+	Whose       string `json:"whose,omitempty"` // the agencies, as they were configured
 	// Waiting is how many messages wait, including the current one. The count is the server's, and
 	// at most half a minute old.
 	Waiting uint64 `json:"waiting"`
 	// WaitingSince is since when messages have waited without a delivery being accepted.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
-	Lost         uint64    `json:"lost,omitempty"` // leads that wait because no route takes them any more
-	Events       uint64    `json:"events"`         // that were delivered
-	LastSent     time.Time `json:"lastSent,omitzero"`
-	Attempts     int       `json:"attempts,omitempty"`  // of the current delivery
-	LastError    string    `json:"lastError,omitempty"` // why the last attempt failed; empty if it did not
-	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
+	// leads that wait because no route takes them any more
+	Lost     uint64    `json:"lost,omitempty"`
+	Events   uint64    `json:"events"` // that were delivered
+	LastSent time.Time `json:"lastSent,omitzero"`
+	Attempts int       `json:"attempts,omitempty"` // of the current delivery
+	// why the last attempt failed; empty if it did not
+	LastError   string    `json:"lastError,omitempty"`
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	// FailingSince is since when all attempts have failed; zero if the last one was accepted or
 	// refused.
 	FailingSince time.Time `json:"failingSince,omitzero"`

@@ -58,7 +58,8 @@ func NewPoster(text string, plaintext []string) (Poster, error) {
 		return http.ProxyFromEnvironment(r)
 	}
 	transport.MaxResponseHeaderBytes = 64 << 10
-	transport.DisableCompression = true          // the decompressed response would have to be bounded too
+	// the decompressed response would have to be bounded too
+	transport.DisableCompression = true
 	transport.IdleConnTimeout = 20 * time.Second // below that of common load balancers
 	return Poster{address, &http.Client{
 		Transport:     transport,
@@ -96,7 +97,8 @@ func (p Poster) Post(
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) },
 	})
-	request, err := http.NewRequestWithContext(ctx, method, p.address.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, p.address.String(),
+		bytes.NewReader(body))
 	if err != nil { // does not happen: NewPoster parsed the address
 		return nil, &Retry{Reason: "the request cannot be made", Receiver: true}
 	}
@@ -185,7 +187,8 @@ func Unreachable(err error) string {
 		return "the proxy of HTTPS_PROXY cannot be reached"
 	case errors.As(err, new(*net.DNSError)):
 		return "the host is not found"
-	case errors.As(err, new(*tls.CertificateVerificationError)), errors.As(err, new(x509.UnknownAuthorityError)):
+	case errors.As(err, new(*tls.CertificateVerificationError)),
+		errors.As(err, new(x509.UnknownAuthorityError)):
 		return BadCertificate
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"

@@ -28,8 +28,8 @@ type Hook struct {
 // Service is what is particular to a chat service.
 type Service struct {
 	Render func(Delivery) []byte // nil: a message of it would be too large for the service
-	// Check refuses an address that cannot be one of the service. Its errors quote nothing of it but
-	// the host.
+	// Check refuses an address that cannot be one of the service. Its errors quote nothing of it
+	// but the host.
 	Check func(*url.URL) error
 	// Word finds the service's own word for what went wrong in the body of a response, and Words
 	// is what each of these is about. No other word is ever quoted.
@@ -75,8 +75,8 @@ func NewMessenger(h Hook, s Service) (*Messenger, error) {
 	return &Messenger{poster, s, cmp.Or(h.UserAgent, "doorbell")}, nil
 }
 
-// Traits returns a pace of a message a second, which is what Slack asks for and far below what slows
-// down a workflow of Teams, and a name that is a hash of the address.
+// Traits returns a pace of a message a second, which is what Slack asks for and far below what
+// slows down a workflow of Teams, and a name that is a hash of the address.
 func (m *Messenger) Traits() Traits {
 	return Traits{Destination: m.Destination(), Pace: time.Second, Digest: message.MaxRows}
 }

@@ -144,7 +144,10 @@ func (d *destination) send(ctx context.Context, delivery Delivery) error {
 func send(ctx context.Context, r Receiver, d Delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the value may quote a person
-			err = &Refused{Reason: fmt.Sprintf("it cannot be rendered: a fault of doorbell, %T", p), Certain: true}
+			err = &Refused{
+				Reason:  fmt.Sprintf("it cannot be rendered: a fault of doorbell, %T", p),
+				Certain: true,
+			}
 		}
 	}()
 	return r.Send(ctx, d)
@@ -232,21 +235,28 @@ func SendTest(ctx context.Context, o Receiver, agency string, alert bool) error 
 func sample(agency string, alert bool, now time.Time) (events.Event, error) {
 	common := events.Common{AgencyID: agency, ObservedAt: now, ObservedAfter: now.Add(-30 * time.Second)}
 	var p events.Payload = &events.ContactRequestCreated{
-		Common: common, PropertyReferenceID: "test#1##", ContactRequestID: fmt.Sprintf("test-%d", now.UnixNano()),
-		Identity: events.IdentityID, CreatedAt: now.Add(-10 * time.Second), Score: json.RawMessage("72.5"),
+		Common: common, PropertyReferenceID: "test#1##",
+		ContactRequestID: fmt.Sprintf("test-%d", now.UnixNano()), Identity: events.IdentityID,
+		CreatedAt: now.Add(-10 * time.Second), Score: json.RawMessage("72.5"),
 		Contact: events.Contact{
-			Salutation: "Frau", FirstName: "Nora", LastName: "Beispiel", Email: "nora.beispiel@example.org",
-			Phone: "+41790000123", PhoneRaw: "079 000 01 23", Language: "de",
-			Message: "This is a test of doorbell. Nobody wrote this.\r\nGrüezi, <b>& so weiter</b>?",
+			Salutation: "Frau", FirstName: "Nora", LastName: "Beispiel",
+			Email: "nora.beispiel@example.org", Phone: "+41790000123", PhoneRaw: "079 000 01 23",
+			Language: "de",
+			Message:  "This is a test of doorbell. Nobody wrote this.\r\nGrüezi, <b>& so weiter</b>?",
 		},
-		Insertion: events.InsertionSummary{Title: "Test insertion, does not exist", PostalCode: "8008", Locality: "Zürich"},
-		Record:    json.RawMessage(`{"test":true}`),
+		Insertion: events.InsertionSummary{
+			Title:      "Test insertion, does not exist",
+			PostalCode: "8008", Locality: "Zürich",
+		},
+		Record: json.RawMessage(`{"test":true}`),
 	}
 	if alert {
 		p = &events.AccessHalted{
-			Common: common, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown",
-			Evidence: events.Evidence{Body: "none"}, Key: events.KeyRef{Fingerprint: "sha256:00000000"},
-			Advice: "This is a test of doorbell. Nothing was refused, and there is nothing to do.", Resume: "doorbell resume " + agency,
+			Common: common, Scope: events.ScopeAgency, Operation: "insertions", Status: 403,
+			ProbableReason: "unknown", Evidence: events.Evidence{Body: "none"},
+			Key:    events.KeyRef{Fingerprint: "sha256:00000000"},
+			Advice: "This is a test of doorbell. Nothing was refused, and there is nothing to do.",
+			Resume: "doorbell resume " + agency,
 		}
 	}
 	e, err := events.New(p)
@@ -305,7 +315,9 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 var errErased = errors.New("the event was erased meanwhile")
 
 // resend sends an event to one receiver, with retries, unless the event is erased meanwhile.
-func resend(ctx context.Context, d *destination, e events.Event, erased func(events.Event) (bool, error), failed func(error)) error {
+func resend(ctx context.Context, d *destination, e events.Event,
+	erased func(events.Event) (bool, error), failed func(error),
+) error {
 	again := Delivery{Events: []events.Event{e.WithOrigin(events.OriginReplay)}}
 	for n := 1; ; n++ {
 		done, err := d.turn(ctx)

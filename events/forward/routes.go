@@ -63,7 +63,9 @@ func matches(pattern string, t events.Type) bool {
 func (f Filter) validate() error {
 	for _, p := range f.Types {
 		if !slices.ContainsFunc(events.Types, func(t events.Type) bool { return matches(p, t) }) {
-			return fmt.Errorf("there is no type of event %.40q; types are %v, or a pattern such as access.>", p, events.Types)
+			return fmt.Errorf(
+				"there is no type of event %.40q; types are %v, or a pattern such as access.>", p,
+				events.Types)
 		}
 	}
 	if f.MinScore != nil && (math.IsNaN(*f.MinScore) || math.IsInf(*f.MinScore, 0)) {
@@ -88,7 +90,8 @@ func (f Filter) Takes(t events.Type) bool {
 }
 
 func (f Filter) covers(agency string) bool {
-	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) && !slices.Contains(f.Except, agency)
+	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) &&
+		!slices.Contains(f.Except, agency)
 }
 
 // wantsListing compares the postal code, the offer type and the score in the payload.
@@ -113,7 +116,8 @@ func (f Filter) wantsListing(e events.Event) bool {
 	is := func(value string) func(string) bool {
 		return func(wanted string) bool { return strings.EqualFold(wanted, strings.TrimSpace(value)) }
 	}
-	return (f.PostalCodes == nil || slices.ContainsFunc(f.PostalCodes, is(p.Insertion.PostalCode))) &&
+	return (f.PostalCodes == nil ||
+		slices.ContainsFunc(f.PostalCodes, is(p.Insertion.PostalCode))) &&
 		(f.OfferTypes == nil || slices.ContainsFunc(f.OfferTypes, is(p.Insertion.OfferType)))
 }
 
@@ -152,7 +156,8 @@ func forwarderOf(key string) string {
 
 // table is the rules in force from some moment on.
 type table struct {
-	From  time.Time `json:"from,omitzero"` // by the server's clock; zero: the first table, which has not begun
+	// by the server's clock; zero: the first table, which has not begun
+	From  time.Time `json:"from,omitzero"`
 	Rules []rule    `json:"rules"`
 }
 
@@ -259,7 +264,8 @@ func (h *history) home(e events.Event, receiver string, early bool) (to []string
 		return ""
 	}
 	other := func(key string) bool { return group(key) != group(receiver) }
-	from, into := slices.DeleteFunc(slices.Clone(gone), other), slices.DeleteFunc(slices.Clone(come), other)
+	from, into := slices.DeleteFunc(slices.Clone(gone), other),
+		slices.DeleteFunc(slices.Clone(come), other)
 	at := slices.Index(from, receiver)
 	into = into[min(at, len(into)):]
 	if at < len(from)-1 {

@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	digestAbove = 5                      // with more messages waiting than this, they become digests
+	// with more messages waiting than this, they become digests
+	digestAbove = 5
 	maxPending  = 1000                   // messages that a worker has fetched and not acknowledged
 	maxBytes    = 8 << 20                // of memory for them, approximately
 	fetched     = 20                     // messages fetched at a time
@@ -103,7 +104,8 @@ func newWorker(f *Forwarder, name string) (*worker, error) {
 	}
 	forwarder, destination, _ := strings.Cut(name, ".")
 	w := &worker{
-		f: f, name: name, untaken: destination == untaken, done: done, fresh: !there, since: f.o.Since,
+		f: f, name: name, untaken: destination == untaken, done: done, fresh: !there,
+		since:  f.o.Since,
 		log:    f.o.Log.With("forwarder", forwarder, "destination", destination),
 		status: WorkerStatus{Forwarder: forwarder, Destination: destination, Turned: time.Now()},
 		tried:  map[string]*attempts{},
@@ -266,9 +268,10 @@ func (w *worker) more(c jetstream.Consumer, n int) error {
 	return nil
 }
 
-// take puts a message into the queue. If it is done, not the worker's or no event of doorbell, it is
-// acknowledged instead. A message that is in the queue already was offered again, as its AckWait
-// ended while the receiver was slow or down, or was published again, because the stream had lost it.
+// take puts a message into the queue. If it is done, not the worker's or no event of doorbell, it
+// is acknowledged instead. A message that is in the queue already was offered again, as its AckWait
+// ended while the receiver was slow or down, or was published again, because the stream had lost
+// it.
 func (w *worker) take(m jetstream.Msg) error {
 	w.busy = time.Now()
 	meta, err := m.Metadata()
@@ -323,7 +326,8 @@ func (w *worker) wanted(i *item) (to []string, lost bool) {
 func (w *worker) save() {
 	err := write(w.f.path(w.name), &w.done)
 	if err != nil && !w.unsaved {
-		w.log.Error("progress cannot be written: after a crash messages may be sent twice", "err", err.Error())
+		w.log.Error("progress cannot be written: after a crash messages may be sent twice",
+			"err", err.Error())
 	}
 	w.unsaved = err != nil
 }

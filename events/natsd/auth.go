@@ -68,8 +68,8 @@ func guestLimits(o Options) *server.Permissions {
 	// No stream at all may be made or changed: a stream can republish what it stores anywhere, a
 	// snapshot can be delivered anywhere, a restore can bring a stream in by the back door.
 	denied := []string{
-		"$JS.API.STREAM.CREATE.>", "$JS.API.STREAM.UPDATE.>", "$JS.API.STREAM.RESTORE.>", "$JS.API.STREAM.SNAPSHOT.>",
-		"$JS.SNAPSHOT.>",
+		"$JS.API.STREAM.CREATE.>", "$JS.API.STREAM.UPDATE.>", "$JS.API.STREAM.RESTORE.>",
+		"$JS.API.STREAM.SNAPSHOT.>", "$JS.SNAPSHOT.>",
 		"$JS.API.STREAM.DELETE.>", "$JS.API.STREAM.PURGE.>", "$JS.API.STREAM.MSG.DELETE.>",
 		"$JS.API.STREAM.PEER.>", "$JS.API.STREAM.LEADER.>", "$JS.API.STREAM.CANCEL_MOVE.>",
 		"$JS.API.CONSUMER.LEADER.>", "$JS.API.CONSUMER.PEER.>",

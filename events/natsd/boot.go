@@ -48,7 +48,8 @@ func (s *Server) serverOptions() (*server.Options, error) {
 	}
 	// An account made in code would get JetStream only after the start, when guests may already be
 	// connected. One made by configuration has it from the beginning.
-	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled } }"); err != nil {
+	if err := o.ProcessConfigString(
+		"accounts { " + account + " { jetstream: enabled } }"); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -65,7 +66,8 @@ var errNotServed = errors.New("the stream is damaged")
 func (s *Server) boot(ctx context.Context) error {
 	for failed := 0; ; failed++ {
 		err := s.bootOnce(ctx)
-		if !errors.Is(err, errNotServed) || failed == mostFailed { // other failures need a new process
+		// other failures need a new process
+		if !errors.Is(err, errNotServed) || failed == mostFailed {
 			return err
 		}
 	}
@@ -139,7 +141,9 @@ var errNotReady = errors.New("not ready")
 
 // await returns nil when the server takes connections, or why it does not. A damaged folder can
 // keep a server busy without end.
-func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string) error {
+func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan struct{},
+	fatal <-chan string,
+) error {
 	limit := s.startLimit()
 	select {
 	case <-started:
@@ -209,7 +213,8 @@ func (s *Server) serves(ctx context.Context, inner *server.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	var refused *jetstream.APIError
-	if _, err := js.Stream(ctx, s.options.Stream); errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamNotFound || refused.ErrorCode == offline) {
+	if _, err := js.Stream(ctx, s.options.Stream); errors.As(err, &refused) &&
+		(refused.ErrorCode == jetstream.JSErrCodeStreamNotFound || refused.ErrorCode == offline) {
 		return fmt.Errorf("stream %s: %w: %s", s.options.Stream, errNotServed, refused.Description)
 	}
 	return nil
@@ -230,7 +235,8 @@ func (s *Server) failedStarts() int {
 	text, _ := os.ReadFile(s.startsFile())
 	line, trace, _ := bytes.Cut(text, []byte("\n"))
 	n, _ := strconv.Atoi(string(line)) // 0 if it cannot be read
-	isSignal := bytes.HasPrefix(trace, []byte("SIGABRT")) || bytes.HasPrefix(trace, []byte("SIGQUIT"))
+	isSignal := bytes.HasPrefix(trace, []byte("SIGABRT")) ||
+		bytes.HasPrefix(trace, []byte("SIGQUIT"))
 	if len(trace) > 0 && !isSignal {
 		n++
 	}
@@ -264,11 +270,15 @@ func (s *Server) endStart(failed int, why error) error {
 	case s.options.Stream == "":
 		return nil
 	case why != nil:
-		s.options.Logger.Warn("a start of the embedded NATS server failed", "err", why.Error(), "count", failed+1)
+		s.options.Logger.Warn("a start of the embedded NATS server failed", "err", why.Error(),
+			"count", failed+1)
 		return s.noteStarts(failed + 1)
 	}
-	if err := errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), os.Remove(s.startsFile())); err != nil {
-		s.options.Logger.Warn("failed starts of the embedded NATS server stay counted", "err", err.Error()) // it runs all the same
+	if err := errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}),
+		os.Remove(s.startsFile())); err != nil {
+		// it runs all the same
+		s.options.Logger.Warn("failed starts of the embedded NATS server stay counted",
+			"err", err.Error())
 	}
 	return nil
 }
@@ -289,7 +299,8 @@ const asidePrefix = "jetstream.damaged-"
 
 // moveAside renames the server's folder, with all streams and consumers in it, beside StoreDir.
 func (s *Server) moveAside(failed int) error {
-	to := filepath.Join(filepath.Dir(s.options.StoreDir), asidePrefix+time.Now().UTC().Format("20060102T150405.000Z"))
+	to := filepath.Join(filepath.Dir(s.options.StoreDir),
+		asidePrefix+time.Now().UTC().Format("20060102T150405.000Z"))
 	if err := os.Rename(s.folder(), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move %s aside: %w", s.folder(), err)
 	}

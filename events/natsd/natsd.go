@@ -61,9 +61,10 @@ const relayInbox = "_RELAY"
 
 // Options configure Start. Only StoreDir is required.
 type Options struct {
-	StoreDir      string        // JetStream's own folder, see Start
-	Listen        string        // host:port, port 0 for a free one; "off" or empty: in process only
-	Stream        string        // the stream that its publisher refills; empty: the folder is never renamed
+	StoreDir string // JetStream's own folder, see Start
+	Listen   string // host:port, port 0 for a free one; "off" or empty: in process only
+	// the stream that its publisher refills; empty: the folder is never renamed
+	Stream        string
 	MaxStore      int64         // bytes that all streams together may take; default 8 GiB
 	Protected     []string      // subjects on which guests may not publish, e.g. "listings.v1.>"
 	GuestUser     string        // with GuestPassword: what guests have to show
@@ -164,7 +165,8 @@ func (s *Server) ClientURL() string {
 // Connect makes a connection of the relay user inside the process. It survives Restart. The caller
 // closes it.
 func (s *Server) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
-	all := append(resilient(name, s.options.Logger), nats.InProcessServer(s), nats.UserInfo(relayUser, s.password))
+	all := append(resilient(name, s.options.Logger), nats.InProcessServer(s),
+		nats.UserInfo(relayUser, s.password))
 	nc, err := nats.Connect("", append(append(all, opts...), nats.CustomInboxPrefix(relayInbox))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)

@@ -20,8 +20,9 @@ func Three(host, dir string) (all [3]*server.Options, urls string, err error) {
 	for n := range all {
 		name := fmt.Sprintf("server-%d", n+1)
 		o := &server.Options{
-			ServerName: name, Host: host, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, name),
-			Cluster: server.ClusterOpts{Name: "three", Host: host, NoAdvertise: true},
+			ServerName: name, Host: host, NoSigs: true, NoLog: true, JetStream: true,
+			StoreDir: filepath.Join(dir, name),
+			Cluster:  server.ClusterOpts{Name: "three", Host: host, NoAdvertise: true},
 		}
 		for _, port := range []*int{&o.Port, &o.Cluster.Port} {
 			l, err := net.Listen("tcp", host+":0")

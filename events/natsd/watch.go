@@ -64,7 +64,8 @@ func (s *Server) RunOnce(ctx context.Context) error {
 		switch {
 		case full != nil: // a restart would not help
 			err = full
-		case !since.IsZero() && time.Since(since) >= illChecks*s.options.CheckEvery && time.Since(s.restarted) >= restartEvery:
+		case !since.IsZero() && time.Since(since) >= illChecks*s.options.CheckEvery &&
+			time.Since(s.restarted) >= restartEvery:
 			s.restarted = time.Now()
 			s.options.Logger.Warn("embedded NATS server is restarted", "why", err.Error())
 			if err = s.Restart(ctx); err == nil {
@@ -96,9 +97,11 @@ func (s *Server) note(err error) error {
 	s.mu.Unlock()
 	switch {
 	case err != nil && was.Problem == "":
-		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log", "err", err.Error())
+		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log",
+			"err", err.Error())
 	case err == nil && was.Problem != "":
-		s.options.Logger.Info("embedded NATS server works again", "after", time.Since(was.Since).Round(time.Second).String())
+		s.options.Logger.Info("embedded NATS server works again",
+			"after", time.Since(was.Since).Round(time.Second).String())
 	}
 	return err
 }
@@ -122,7 +125,8 @@ const leastSpace = 1 << 20
 // space returns an error if the disk is full.
 func (s *Server) space() error {
 	var d syscall.Statfs_t
-	if err := syscall.Statfs(s.options.StoreDir, &d); err == nil && d.Bavail*uint64(d.Bsize) < leastSpace {
+	if err := syscall.Statfs(s.options.StoreDir, &d); err == nil &&
+		d.Bavail*uint64(d.Bsize) < leastSpace {
 		return fmt.Errorf("nothing can be written to %s: %w", s.options.StoreDir, syscall.ENOSPC)
 	}
 	return nil

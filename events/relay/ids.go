@@ -25,7 +25,8 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		server = info.Cluster.Leader
 	}
 	if s.compared == server {
-		if r.o.Embedded && s.cursor.Position >= s.cursor.Highest && !s.relearns { // the server knows the ids of what is still to come
+		// the server knows the ids of what is still to come
+		if r.o.Embedded && s.cursor.Position >= s.cursor.Highest && !s.relearns {
 			s.present = nil
 		}
 		return nil
@@ -42,7 +43,8 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	s.present = map[string]uint64{}
-	others, recently := false, time.Now().Add(-lateArrivals) // others may find what we shall find, too
+	// others may find what we shall find, too
+	others, recently := false, time.Now().Add(-lateArrivals)
 	end, err := r.stream.ReadToEnd(ctx, r.subjects(), after, func(m *stream.Message) error {
 		r.turn() // a million messages take minutes
 		e, err := events.Decode(m.Header, m.Data)
@@ -50,7 +52,8 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		case err == nil:
 			s.present[e.ID] = m.Sequence
 			offered := e.StoreID == r.o.StoreID && e.Sequence <= s.cursor.Position
-			others = others || !offered && slices.Contains(agencies, e.AgencyID) && e.RecordedTime.After(recently)
+			others = others ||
+				!offered && slices.Contains(agencies, e.AgencyID) && e.RecordedTime.After(recently)
 		case r.o.Embedded && slices.ContainsFunc(events.Types, func(t events.Type) bool { return strings.HasSuffix(m.Subject, "."+string(t)) }):
 			s.erased = true // also if the reply to the erasure is lost
 			_, err := r.stream.EraseAt(ctx, m.Sequence)
@@ -62,7 +65,9 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 		return err
 	}
 	if s.erased { // until it is restarted the server knows their ids
-		r.o.Logger.Error("the stream held damaged messages, which were erased: they are published again", "stream", r.o.Stream)
+		r.o.Logger.Error(
+			"the stream held damaged messages, which were erased: they are published again",
+			"stream", r.o.Stream)
 		err := r.restart(ctx)
 		s.erased = !errors.Is(err, ErrNotConnected)
 		return err

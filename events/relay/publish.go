@@ -22,21 +22,26 @@ type session struct {
 	maxMessage int       // limit in bytes on headers and payload of one message together
 	window     time.Duration
 
-	compared string            // the server or leader whose stream compare has read; empty: it has to
+	// the server or leader whose stream compare has read; empty: it has to
+	compared string
 	present  map[string]uint64 // the ids of the events that it found, with their stream sequences
-	erased   bool              // compare has erased damaged messages, and the server was not restarted since
-	relearns bool              // the store was lost or set back, and may log any event of the stream again
+	// compare has erased damaged messages, and the server was not restarted since
+	erased bool
+	// the store was lost or set back, and may log any event of the stream again
+	relearns bool
 
 	loaded bool // the cursor was read
 	cursor events.Cursor
-	doubt  map[uint64]bool   // positions of events that were sent and not acknowledged
-	newest map[string]uint64 // of each agency, the newest acknowledged position since the cursor was written
+	doubt  map[uint64]bool // positions of events that were sent and not acknowledged
+	// of each agency, the newest acknowledged position since the cursor was written
+	newest map[string]uint64
 }
 
 // ready prepares if that is due: after a failure, a rewind or a reconnect, and once a minute.
 func (r *Relay) ready(ctx context.Context) error {
 	s, reconnects := &r.session, r.o.Conn.Stats().Reconnects
-	if !s.prepared.IsZero() && time.Since(s.prepared) < prepareEvery && s.reconnects == reconnects && r.o.Conn.IsConnected() {
+	if !s.prepared.IsZero() && time.Since(s.prepared) < prepareEvery &&
+		s.reconnects == reconnects && r.o.Conn.IsConnected() {
 		return nil
 	}
 	if !r.o.Embedded && (s.prepared.IsZero() || s.reconnects != reconnects) {
@@ -117,7 +122,8 @@ func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why strin
 // rewind moves the cursor to the beginning of the log: everything is offered again.
 func (r *Relay) rewind(created time.Time, why string) error {
 	s := &r.session
-	r.o.Logger.Warn("the stream has lost events: those of the log are offered again", "stream", r.o.Stream, "why", why)
+	r.o.Logger.Warn("the stream has lost events: those of the log are offered again",
+		"stream", r.o.Stream, "why", why)
 	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
 	s.prepared, s.compared, s.present = time.Time{}, "", nil
 	return r.write()
@@ -161,7 +167,8 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 		return nil
 	}
 	r.session.relearns = true
-	r.o.Logger.Warn("the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
+	r.o.Logger.Warn(
+		"the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
 	for _, agency := range agencies {
 		if err := r.o.SetBack(agency); err != nil {
 			return fmt.Errorf("%w: %w", ErrLog, err)
@@ -170,7 +177,8 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.o.Log.Reserve(setBack); err != nil { // last: the next prepare would not see that the store was set back
+	// last: the next prepare would not see that the store was set back
+	if err := r.o.Log.Reserve(setBack); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	return nil
@@ -194,7 +202,8 @@ func (r *Relay) behind(e events.Event) (bool, error) {
 // name.
 func (r *Relay) applyRedactions(ctx context.Context, agency string) error {
 	var list []events.Event
-	for m, err := range r.stream.Read(ctx, events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted), 0) {
+	for m, err := range r.stream.Read(ctx,
+		events.Subject(r.o.Prefix, agency, events.TypeContactRequestRedacted), 0) {
 		if err != nil {
 			return err
 		}
@@ -238,8 +247,10 @@ func (r *Relay) WatchedSince(ctx context.Context, agency string) (since time.Tim
 	}
 	// A redaction does not show that the agency was polled: an operator may ask for one at any
 	// time.
-	newest := recorded(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
-	changed := recorded(stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
+	newest := recorded(
+		stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestCreated)})
+	changed := recorded(
+		stream.Query{Last: events.Subject(r.o.Prefix, agency, events.TypeContactRequestChanged)})
 	if changed.After(newest) {
 		newest = changed
 	}
@@ -302,7 +313,8 @@ func (r *Relay) offer(ctx context.Context, e events.Event) error {
 			r.count(e.Type)
 		}
 		if !ack.Duplicate && ack.Sequence <= s.cursor.StreamSequence {
-			return r.rewind(s.cursor.StreamCreated, "a new message was stored before the last acknowledged one")
+			return r.rewind(s.cursor.StreamCreated,
+				"a new message was stored before the last acknowledged one")
 		}
 		if ack.Sequence > s.cursor.StreamSequence {
 			s.cursor.StreamSequence, s.cursor.ID = ack.Sequence, e.ID
@@ -334,7 +346,10 @@ func (r *Relay) send(ctx context.Context, e events.Event) (*jetstream.PubAck, er
 func (r *Relay) message(e events.Event) *nats.Msg {
 	resent := e.Sequence <= r.session.cursor.Highest
 	e = e.Fit(r.session.maxMessage)
-	m := &nats.Msg{Subject: events.Subject(r.o.Prefix, e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
+	m := &nats.Msg{
+		Subject: events.Subject(r.o.Prefix, e.AgencyID, e.Type),
+		Header:  nats.Header(e.Header()), Data: e.Data,
+	}
 	m.Header[jetstream.ExpectedStreamHeader] = []string{r.o.Stream}
 	if resent {
 		m.Header[events.ResentHeader] = []string{"1"}

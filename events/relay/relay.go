@@ -24,10 +24,10 @@
 //
 // A server does not always know the ids of the messages that it holds. Damaged files may lack any
 // message, and after a crash nats-server forgets the ids of messages before an erased one. So after
-// each failure and reconnect the relay reads which events the stream has taken since, and after each
-// start of the embedded server all that it holds, and offers only the others. The embedded stream is
-// then offered the whole log, including messages that another program has deleted: no other program
-// may delete there.
+// each failure and reconnect the relay reads which events the stream has taken since, and after
+// each start of the embedded server all that it holds, and offers only the others. The embedded
+// stream is then offered the whole log, including messages that another program has deleted: no
+// other program may delete there.
 //
 // # What may happen to the store
 //
@@ -82,11 +82,13 @@ type Log interface {
 
 // Options configure New. Log, Conn, Prefix and Stream are required.
 type Options struct {
-	Log      Log
-	Conn     stream.Conn // stays the caller's to close
-	Prefix   string      // of subjects: <prefix>.v1.<agency>.<type>
-	Stream   string
-	MaxAge   time.Duration // of the stream, and its duplicate window; 0: the stream keeps everything, the window is 30 days
+	Log    Log
+	Conn   stream.Conn // stays the caller's to close
+	Prefix string      // of subjects: <prefix>.v1.<agency>.<type>
+	Stream string
+	// of the stream, and its duplicate window; 0: the stream keeps everything, the window is 30
+	// days
+	MaxAge   time.Duration
 	MaxBytes int64         // of the stream; 0: unlimited
 	Manage   bool          // make the stream if it is missing
 	Embedded bool          // the server is ours: the stream is changed to match these options
@@ -154,8 +156,9 @@ type Relay struct {
 	started  time.Time
 	appended chan struct{} // capacity 1: signals that the log has grown
 
-	working chan struct{} // capacity 1: full while a goroutine prepares, publishes or erases; see lock
-	session session       // guarded by working
+	// capacity 1: full while a goroutine prepares, publishes or erases; see lock
+	working chan struct{}
+	session session // guarded by working
 
 	mu     sync.Mutex
 	status Status
@@ -190,7 +193,8 @@ func (r *Relay) Run(ctx context.Context) error {
 		default:
 		}
 	})
-	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED,
+		nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
 	retry := newRetry()
 	for {

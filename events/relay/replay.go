@@ -61,7 +61,9 @@ func ValidJob(job string) error {
 // receives. An event keeps its id, sequence, time and payload; only its origin changes. Its
 // Nats-Msg-Id is <job>/<ce-id>. The stream of replays keeps events for a day and takes each id
 // once, so repeating a job publishes nothing twice. progress is called after each event.
-func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, error], progress func(Replayed)) (done Replayed, err error) {
+func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, error],
+	progress func(Replayed),
+) (done Replayed, err error) {
 	if err := ValidJob(o.Job); err != nil {
 		return done, err
 	}
@@ -92,8 +94,9 @@ func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, e
 // Config is the stream of replays as it should be.
 func (o ReplayOptions) Config() jetstream.StreamConfig {
 	return stream.Complete(jetstream.StreamConfig{
-		Name: o.Stream, Description: "doorbell: events that were replayed on request", Subjects: []string{o.Prefix + ".replay.>"},
-		MaxAge: replayAge, MaxBytes: o.MaxBytes, Duplicates: replayAge, Metadata: map[string]string{"app": "doorbell"},
+		Name: o.Stream, Description: "doorbell: events that were replayed on request",
+		Subjects: []string{o.Prefix + ".replay.>"}, MaxAge: replayAge, MaxBytes: o.MaxBytes,
+		Duplicates: replayAge, Metadata: map[string]string{"app": "doorbell"},
 	})
 }
 
@@ -102,7 +105,8 @@ func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (lim
 	if !o.Conn.IsConnected() {
 		return 0, ErrNotConnected
 	}
-	found, err := stream.Ensure(ctx, js, o.Config(), stream.Rights{Manage: o.Manage, Embedded: o.Embedded})
+	found, err := stream.Ensure(ctx, js, o.Config(),
+		stream.Rights{Manage: o.Manage, Embedded: o.Embedded})
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +114,9 @@ func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (lim
 }
 
 // publish offers an event once: what fails is offered by the next run of the job.
-func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e events.Event, limit int, done *Replayed) error {
+func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e events.Event,
+	limit int, done *Replayed,
+) error {
 	gone, err := o.Erased(e)
 	if err != nil || gone {
 		return err
@@ -130,8 +136,9 @@ func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e ev
 func (o ReplayOptions) message(e events.Event, limit int) *nats.Msg {
 	e = e.WithOrigin(events.OriginReplay).Fit(limit)
 	m := &nats.Msg{
-		Subject: o.Prefix + ".replay." + o.Job + "." + events.Token(e.AgencyID) + "." + string(e.Type),
-		Header:  nats.Header(e.Header()), Data: e.Data,
+		Subject: o.Prefix + ".replay." + o.Job + "." + events.Token(e.AgencyID) + "." +
+			string(e.Type),
+		Header: nats.Header(e.Header()), Data: e.Data,
 	}
 	m.Header[nats.MsgIdHdr] = []string{o.Job + "/" + e.ID}
 	m.Header["doorbell-replay"] = []string{o.Job}

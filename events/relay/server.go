@@ -40,7 +40,8 @@ func maxMessage(nc stream.Conn, c jetstream.StreamConfig) int {
 func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
 	defer cancel()
-	found, err := stream.Ensure(ctx, r.js, r.o.StreamConfig(), stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
+	found, err := stream.Ensure(ctx, r.js, r.o.StreamConfig(),
+		stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
 	if found.Made {
 		r.o.Logger.Info("stream created", "stream", r.o.Stream)
 	}
@@ -50,7 +51,8 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 	case err != nil:
 		return nil, err
 	case found.Widened:
-		r.o.Logger.Info("the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
+		r.o.Logger.Info(
+			"the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
 		return nil, r.restart(ctx)
 	}
 	s, have := &r.session, found.Info.Config

@@ -15,9 +15,11 @@ import (
 
 // Status is a snapshot of the relay.
 type Status struct {
-	Open    bool      // whether server and stream were usable at the last check
-	Problem string    // why the last attempt failed; empty if it succeeded
-	Turned  time.Time // the last sign of progress, which comes once a minute or more often; before Run, when the relay was made
+	Open    bool   // whether server and stream were usable at the last check
+	Problem string // why the last attempt failed; empty if it succeeded
+	// the last sign of progress, which comes once a minute or more often; before Run, when the
+	// relay was made
+	Turned time.Time
 
 	Published map[events.Type]uint64 // events that the stream stored since the relay was made
 	Failures  map[string]uint64      // failed attempts by reason; see reason
@@ -89,15 +91,19 @@ func reason(err error) string {
 		return reasonLog
 	case errors.As(err, &answer):
 		switch answer.ErrorCode {
-		case 10077, 10023, 10028, 10047, 10002: // messages or bytes, resources, memory, storage, limits of the account
+		// messages or bytes, resources, memory, storage, limits of the account
+		case 10077, 10023, 10028, 10047, 10002:
 			return reasonFull
-		case 10059, 10008, 10039, 10076, 10060: // no stream, no leader, no JetStream, another stream
+		// no stream, no leader, no JetStream, another stream
+		case 10059, 10008, 10039, 10076, 10060:
 			return reasonGone
 		}
 		return reasonConfig
-	case errors.Is(err, ErrStreamUnfit), errors.Is(err, ErrNoStream), errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrPermissionViolation):
+	case errors.Is(err, ErrStreamUnfit), errors.Is(err, ErrNoStream),
+		errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrPermissionViolation):
 		return reasonConfig
-	case errors.Is(err, ErrNotConnected), errors.Is(err, ErrClosed), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
+	case errors.Is(err, ErrNotConnected), errors.Is(err, ErrClosed),
+		errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected):
 		return reasonGone
 	}

@@ -92,7 +92,8 @@ func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if now, err := js.Stream(ctx, o.Stream); err == nil && !now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
+			if now, err := js.Stream(ctx, o.Stream); err == nil &&
+				!now.CachedInfo().Created.Equal(s.CachedInfo().Created) {
 				return errRecreated
 			}
 		case m := <-list:
@@ -111,7 +112,8 @@ func (o TailOptions) read(ctx context.Context, nc stream.Conn, yield func(events
 // given as a sequence, so that it stays the same if the consumer is made again.
 func (o TailOptions) consumer(s jetstream.Stream) jetstream.OrderedConsumerConfig {
 	c := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{o.filter()}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.CachedInfo().State.LastSeq + 1,
+		FilterSubjects: []string{o.filter()}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: s.CachedInfo().State.LastSeq + 1,
 	}
 	switch {
 	case o.All:

@@ -17,7 +17,8 @@ var ErrMayNotErase = errors.New("messages may not be erased")
 
 // Error codes in reply to a request to erase a message.
 const (
-	eraseFailed jetstream.ErrorCode = 10057 // there is no such message, or the stream denies deletion
+	// there is no such message, or the stream denies deletion
+	eraseFailed jetstream.ErrorCode = 10057
 	noSequence  jetstream.ErrorCode = 10043
 )
 
@@ -56,7 +57,8 @@ func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 	err := c.erase(ctx, sequence)
 	var answer *jetstream.APIError
 	if errors.As(err, &answer) {
-		if m, failed := c.Get(ctx, Query{Sequence: sequence}); isNone(answer) && failed == nil && m == nil {
+		if m, failed := c.Get(ctx, Query{Sequence: sequence}); isNone(answer) && failed == nil &&
+			m == nil {
 			return false, nil
 		}
 	}
@@ -66,7 +68,9 @@ func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 // isNone reports whether an error means that there is no such message, and not that it could not be
 // erased.
 func isNone(a *jetstream.APIError) bool {
-	return a.ErrorCode == noSequence || a.ErrorCode == eraseFailed && (a.Description == "no message found" || a.Description == "stream store EOF")
+	return a.ErrorCode == noSequence ||
+		a.ErrorCode == eraseFailed &&
+			(a.Description == "no message found" || a.Description == "stream store EOF")
 }
 
 // MayErase tests whether [Client.Erase] is permitted, and changes nothing. It returns nil if it is
@@ -91,7 +95,9 @@ func (c Client) MayErase(ctx context.Context) error {
 	}
 	err = c.erase(ctx, 0) // no message has this number
 	var answer *jetstream.APIError
-	if errors.As(err, &answer) && (answer.ErrorCode == eraseFailed || answer.ErrorCode == noSequence || errors.Is(err, jetstream.ErrStreamNotFound)) {
+	if errors.As(err, &answer) &&
+		(answer.ErrorCode == eraseFailed || answer.ErrorCode == noSequence ||
+			errors.Is(err, jetstream.ErrStreamNotFound)) {
 		return nil
 	}
 	return err
@@ -106,8 +112,11 @@ func (c Client) erase(ctx context.Context, sequence uint64) error {
 	a, err := c.ask(ctx, method, map[string]uint64{"seq": sequence})
 	last := c.Conn.LastError()
 	switch {
-	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), method):
-		return c.mayNot("this user of NATS may not publish to " + c.Conn.api() + method + "; grant it, or use a user that may")
+	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) &&
+		strings.Contains(last.Error(), method):
+		return c.mayNot(
+			"this user of NATS may not publish to " + c.Conn.api() + method +
+				"; grant it, or use a user that may")
 	case err != nil:
 		return fmt.Errorf("erase message: %w", Explain(c.Conn, err))
 	case !a.Success:

@@ -25,15 +25,22 @@ func Explain(nc Conn, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case !nc.IsConnected(), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, ErrNotConnected):
+	case !nc.IsConnected(), errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, ErrNotConnected):
 		return &explained{fmt.Sprintf("%s%s: %s", ErrNotConnected, at(nc), away(last)), ErrNotConnected}
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders): // JetStream does not respond, whatever the stream
-		return &explained{"JetStream is off for this account of NATS" + at(nc) + ": enable it there, or set NATS_JS_DOMAIN if it is " +
+		return &explained{"JetStream is off for this account of NATS" + at(nc) +
+			": enable it there, or set NATS_JS_DOMAIN if it is " +
 			"behind a leaf node, or NATS_JS_API_PREFIX if another account exports it", err}
-	case errors.Is(last, nats.ErrPermissionViolation) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
+	case errors.Is(last, nats.ErrPermissionViolation) &&
+		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
 		_, what, _ := strings.Cut(last.Error(), nats.ErrPermissionViolation.Error()+": ")
-		return &explained{fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what), nats.ErrPermissionViolation}
+		return &explained{
+			fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what),
+			nats.ErrPermissionViolation,
+		}
 	}
 	return err
 }
@@ -54,7 +61,8 @@ func away(last error) string {
 		unknown     x509.UnknownAuthorityError
 	)
 	switch {
-	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired), errors.Is(last, nats.ErrAuthRevoked),
+	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired),
+		errors.Is(last, nats.ErrAuthRevoked),
 		errors.Is(last, nats.ErrAccountAuthExpired):
 		return "it refuses our credentials"
 	case errors.As(last, &certificate), errors.As(last, &unknown):

@@ -38,7 +38,8 @@ const LeastMessage = 4096
 // Complete fills in what all our streams have in common: they are stored in files, and a full one
 // refuses new messages instead of dropping old ones.
 func Complete(c jetstream.StreamConfig) jetstream.StreamConfig {
-	c.Retention, c.Storage, c.Discard = jetstream.LimitsPolicy, jetstream.FileStorage, jetstream.DiscardNew
+	c.Retention, c.Storage, c.Discard = jetstream.LimitsPolicy, jetstream.FileStorage,
+		jetstream.DiscardNew
 	c.MaxConsumers, c.MaxMsgs, c.MaxMsgsPerSubject, c.MaxMsgSize = -1, -1, -1, -1
 	c.MaxBytes, c.Replicas, c.AllowDirect = unlimited(c.MaxBytes), max(1, c.Replicas), true
 	if c.MaxAge > 0 {
@@ -49,8 +50,9 @@ func Complete(c jetstream.StreamConfig) jetstream.StreamConfig {
 
 // Rights are what Ensure may do.
 type Rights struct {
-	Manage   bool // create the stream if it is missing
-	Embedded bool // the server is ours: create the stream, and change it to the wanted configuration
+	Manage bool // create the stream if it is missing
+	// the server is ours: create the stream, and change it to the wanted configuration
+	Embedded bool
 }
 
 // Found is a stream as Ensure left it.
@@ -58,15 +60,20 @@ type Found struct {
 	Info      *jetstream.StreamInfo
 	Made      bool
 	Different []string // how it differs from the wanted configuration, in words
-	Widened   bool     // its duplicate window was widened: the server knows the ids of older messages only after a restart
+	// its duplicate window was widened: the server knows the ids of older messages only after a
+	// restart
+	Widened bool
 }
 
 // Ensure returns the stream named in a configuration, and creates or changes it first if that is
 // allowed. A stream on a server that is not ours is never changed. The error wraps ErrMissing or
 // ErrUnfit, or reports that the server did not respond or cannot change its stream.
-func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (f Found, err error) {
+func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig,
+	may Rights,
+) (f Found, err error) {
 	s, err := js.Stream(ctx, want.Name)
-	if missing := errors.Is(err, jetstream.ErrStreamNotFound); missing && !may.Manage && !may.Embedded {
+	if missing := errors.Is(err, jetstream.ErrStreamNotFound); missing && !may.Manage &&
+		!may.Embedded {
 		err = ErrMissing
 	} else if missing {
 		f.Made = true
@@ -105,7 +112,8 @@ func Differences(want, have jetstream.StreamConfig) []string {
 	note("max age", want.MaxAge, have.MaxAge)
 	note("max bytes", unlimited(want.MaxBytes), unlimited(have.MaxBytes))
 	note("max messages", unlimited(want.MaxMsgs), unlimited(have.MaxMsgs))
-	note("max messages per subject", unlimited(want.MaxMsgsPerSubject), unlimited(have.MaxMsgsPerSubject))
+	note("max messages per subject", unlimited(want.MaxMsgsPerSubject),
+		unlimited(have.MaxMsgsPerSubject))
 	note("replicas", want.Replicas, have.Replicas)
 	note("duplicate window", want.Duplicates, have.Duplicates)
 	note("direct get", want.AllowDirect, have.AllowDirect)
@@ -140,11 +148,16 @@ func Unfit(want, have jetstream.StreamConfig) error {
 		if have.MaxAge > 0 {
 			least = min(least, have.MaxAge)
 		}
-		refuse(have.Duplicates < least, fmt.Sprintf("its duplicate window is %s, and an event that is offered again later would be stored twice: run "+
-			"`nats stream edit %s --dupe-window=%s`, then restart its servers, which know older ids only after that",
-			have.Duplicates, want.Name, min(want.Duplicates, cmp.Or(have.MaxAge, want.Duplicates))))
-		refuse(have.Retention != jetstream.LimitsPolicy, "it drops messages that were consumed: it needs the retention policy limits")
-		refuse(have.MaxMsgsPerSubject > 0, "it drops messages by a limit for each subject: run `nats stream edit "+want.Name+" --max-msgs-per-subject=-1`")
+		refuse(have.Duplicates < least,
+			fmt.Sprintf("its duplicate window is %s, and an event that is offered again later would be stored twice: run "+
+				"`nats stream edit %s --dupe-window=%s`, then restart its servers, which know older ids only after that",
+				have.Duplicates, want.Name,
+				min(want.Duplicates, cmp.Or(have.MaxAge, want.Duplicates))))
+		refuse(have.Retention != jetstream.LimitsPolicy,
+			"it drops messages that were consumed: it needs the retention policy limits")
+		refuse(have.MaxMsgsPerSubject > 0,
+			"it drops messages by a limit for each subject: run `nats stream edit "+want.Name+
+				" --max-msgs-per-subject=-1`")
 		refuse(have.Discard == jetstream.DiscardOld && (have.MaxBytes > 0 || have.MaxMsgs > 0),
 			"it drops old messages at its limit: run `nats stream edit "+want.Name+" --discard=new`")
 	}
@@ -224,7 +237,10 @@ func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	case a.Message == nil || a.Message.Sequence == 0:
 		return nil, fmt.Errorf("get message: %w", ErrAnswer)
 	}
-	m := &Message{Subject: a.Message.Subject, Sequence: a.Message.Sequence, Data: a.Message.Data, Time: a.Message.Time}
+	m := &Message{
+		Subject: a.Message.Subject, Sequence: a.Message.Sequence, Data: a.Message.Data,
+		Time: a.Message.Time,
+	}
 	if len(a.Message.Header) > 0 {
 		if m.Header, err = nats.DecodeHeadersMsg(a.Message.Header); err != nil {
 			m.Header = nil
@@ -273,8 +289,10 @@ func (c Client) batch(ctx context.Context, filter string, after uint64) (list []
 		return nil, err
 	}
 	defer func() { _ = replies.Unsubscribe() }()
-	request := fmt.Sprintf(`{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`, after+1, filter, batchSize, batchBytes)
-	if err := c.Conn.PublishRequest(c.Conn.api()+"DIRECT.GET."+c.Stream, inbox, []byte(request)); err != nil {
+	request := fmt.Sprintf(`{"seq":%d,"next_by_subj":%q,"batch":%d,"max_bytes":%d}`, after+1,
+		filter, batchSize, batchBytes)
+	if err := c.Conn.PublishRequest(c.Conn.api()+"DIRECT.GET."+c.Stream, inbox,
+		[]byte(request)); err != nil {
 		return nil, err
 	}
 	for {
@@ -294,13 +312,16 @@ func (c Client) batch(ctx context.Context, filter string, after uint64) (list []
 		} {
 			m.Header.Del(name)
 		}
-		list = append(list, &Message{Subject: subject, Sequence: sequence, Header: m.Header, Data: m.Data, Time: at})
+		list = append(list,
+			&Message{Subject: subject, Sequence: sequence, Header: m.Header, Data: m.Data, Time: at})
 	}
 }
 
 // ReadToEnd calls meet with each message of a filter after a sequence. It returns the sequence of
 // the filter's last message, even if that is not after the given one; 0 if there is no message.
-func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64, meet func(*Message) error) (uint64, error) {
+func (c Client) ReadToEnd(ctx context.Context, filter string, after uint64,
+	meet func(*Message) error,
+) (uint64, error) {
 	for last := (*Message)(nil); ; {
 		read := false
 		for m, err := range c.Read(ctx, filter, after) {

@@ -15,17 +15,19 @@ import (
 type Options struct {
 	BaseURL string // https://host[/prefix]; required
 
-	Transport http.RoundTripper // default: NewTransport; another one must not follow redirects either
-	Timeout   time.Duration     // 30 s; for a whole request, body included
-	CAs       *x509.CertPool    // the system's; authorities that may sign the API's certificate
-	MaxBody   int64             // 32 MiB; for a body as it comes and as it is unpacked
-	Version   string            // dev; sent as User-Agent doorbell/<version>
+	// default: NewTransport; another one must not follow redirects either
+	Transport http.RoundTripper
+	Timeout   time.Duration  // 30 s; for a whole request, body included
+	CAs       *x509.CertPool // the system's; authorities that may sign the API's certificate
+	MaxBody   int64          // 32 MiB; for a body as it comes and as it is unpacked
+	Version   string         // dev; sent as User-Agent doorbell/<version>
 
 	Gate Gate // default: none
 
 	TimeZone *time.Location // Europe/Zurich; of times that name none
 
-	InsertionsPath      string   // JSON pointer to the list of insertions; default: found by what is in it
+	// JSON pointer to the list of insertions; default: found by what is in it
+	InsertionsPath      string
 	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
 	IDFields            []string // names that hold the id of a contact request; default IDFields
 

@@ -204,7 +204,8 @@ func (o object) texts(names, inner []string) iter.Seq[string] {
 		for v := range o.all(names...) {
 			for _, e := range v.firstElements(maxFields) {
 				s, _ := e.text()
-				o := slices.Concat(e.object(), e.object().object("emailaddress")) // as Microsoft Graph writes it
+				// as Microsoft Graph writes it
+				o := slices.Concat(e.object(), e.object().object("emailaddress"))
 				if s = cmp.Or(strings.TrimSpace(s), o.text(inner...)); s != "" && !yield(s) {
 					return
 				}
@@ -262,7 +263,8 @@ func mailbox(s string) (name, address string) {
 // mail can be sent there.
 func ascii(address string) string {
 	at := strings.LastIndexByte(address, '@')
-	if strings.ContainsAny(address[:at], " \t\"(),:;<>@[\\]") || strings.Contains(address[at:], "|") {
+	if strings.ContainsAny(address[:at], " \t\"(),:;<>@[\\]") ||
+		strings.Contains(address[at:], "|") {
 		return ""
 	}
 	if strings.IndexFunc(address[at:], func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
@@ -283,7 +285,8 @@ func (o object) preferred() string {
 // phone is the first number that can be called, as sent and in E.164; else the first one.
 func (o object) phone() (raw, number string) {
 	country, area := o.scalar(phoneCountries...), o.scalar(phoneAreas...)
-	codes := append([]string{"countrycode", "prefix"}, phoneCountries...) // in an object of the number
+	// in an object of the number
+	codes := append([]string{"countrycode", "prefix"}, phoneCountries...)
 	numbers := append([]string{"number", "value"}, phoneNames...)
 	for v := range o.all(phoneNames...) {
 		for _, e := range v.firstElements(maxFields) {
@@ -385,11 +388,13 @@ func E164(raw string) string {
 	}
 	s := norm.NFKC.String(html.UnescapeString(raw)) // full-width digits, spaces that do not break
 	s = phoneRemark.ReplaceAllString(phoneLabel.ReplaceAllString(s, ""), "")
-	if parts := trunkZero.FindStringSubmatch(s); parts != nil && !slices.Contains(zeroKept, parts[2]) {
+	if parts := trunkZero.FindStringSubmatch(s); parts != nil &&
+		!slices.Contains(zeroKept, parts[2]) {
 		s = parts[1] + s[len(parts[0]):]
 	}
 	s = strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Z, unicode.Pd, unicode.C) || strings.ContainsRune("./()[]_'’\u2212", r) {
+		if unicode.In(r, unicode.Z, unicode.Pd, unicode.C) ||
+			strings.ContainsRune("./()[]_'’\u2212", r) {
 			return -1
 		}
 		return r
@@ -423,7 +428,8 @@ func international(digits string) string {
 }
 
 func isSwiss(national string) bool {
-	return len(national) == 9 && allDigits(national) && strings.Contains(swissAreas, " "+national[:2]+" ")
+	return len(national) == 9 && allDigits(national) &&
+		strings.Contains(swissAreas, " "+national[:2]+" ")
 }
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -52,7 +52,8 @@ type ContactRequestsPage struct {
 
 // ContactRequest is one inquiry. Its record is personal data.
 type ContactRequest struct {
-	Record      json.RawMessage // compact, texts as sent; with defects in canonical form; always proper JSON
+	// compact, texts as sent; with defects in canonical form; always proper JSON
+	Record      json.RawMessage
 	Defects     []string        // what is wrong with the record: the Defect constants, sorted
 	CreatedAt   time.Time       // UTC; zero if absent or unreadable
 	CreatedForm string          // how it is written: the Form constants
@@ -76,7 +77,9 @@ func (c ContactRequest) object() object { return c.value().object() }
 
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and
 // errors name it.
-func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
+func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string,
+	q ContactRequestsQuery,
+) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
 	query := spaced(q.values().Encode())
 	x, err := c.ask(ctx, key, r, query, q.Place)
@@ -200,8 +203,8 @@ func (c ContactRequest) ID(name string) string {
 	return ""
 }
 
-// scopes yields a record and then what it is wrapped in, but for its property, which has an id and a
-// time of its own.
+// scopes yields a record and then what it is wrapped in, but for its property, which has an id and
+// a time of its own.
 func (o object) scopes() iter.Seq[object] {
 	return func(yield func(object) bool) {
 		if !yield(o) {
@@ -230,9 +233,10 @@ func (o object) styled(name string) value {
 
 // otherThings are what members called …Id or …Ref are about that name something else than the
 // contact request.
-var otherThings = regexp.MustCompile(`^(?:propertyreference|property|listing|insertion|object|realestate|estate|flat|agency|agent|lister|` +
-	`customer|account|company|user|person|contact|sender|profile|session|visitor|portal|source|channel|platform|status|type|category|` +
-	`language|country|template|campaign|tenant)(?:id|ref|reference|uuid|guid|key)$`)
+var otherThings = regexp.MustCompile(
+	`^(?:propertyreference|property|listing|insertion|object|realestate|estate|flat|agency|agent|lister|` +
+		`customer|account|company|user|person|contact|sender|profile|session|visitor|portal|source|channel|platform|status|type|category|` +
+		`language|country|template|campaign|tenant)(?:id|ref|reference|uuid|guid|key)$`)
 
 // OtherID is a member that is called …Id or …Ref and is no candidate for the id: it may tell
 // contact requests apart all the same.
@@ -277,7 +281,8 @@ func (c ContactRequest) Digest(o Outside) [32]byte {
 // message. It is zero where none of them is there.
 func (c ContactRequest) Prints(reference string) (fingerprint [16]byte, content [8]byte) {
 	p := c.Contact()
-	name, words, email, phone := p.name(), p.words(), strings.ToLower(p.Email), cmp.Or(p.Phone, p.PhoneRaw)
+	name, words, email, phone := p.name(), p.words(), strings.ToLower(p.Email),
+		cmp.Or(p.Phone, p.PhoneRaw)
 	if name+email+phone+words != "" {
 		sum := hashParts([]string{name, email, phone, words})
 		copy(content[:], sum[:])

@@ -71,7 +71,8 @@ func (x *exchange) decode() (root value, wrong string) {
 	heads := root.object().heads(1)
 	for _, m := range heads {
 		s, _ := m.text()
-		if s != "" && x.asksContacts() && m.isCalled(referenceNames) && !sameReference(s, x.request.Reference) {
+		if s != "" && x.asksContacts() && m.isCalled(referenceNames) &&
+			!sameReference(s, x.request.Reference) {
 			return root, "a response about another propertyReferenceId"
 		}
 	}
@@ -87,7 +88,8 @@ func (x *exchange) decode() (root value, wrong string) {
 // declaresFailure reports whether a response is a failure by its content type, whatever its status
 // is.
 func (x *exchange) declaresFailure() bool {
-	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
+	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")),
+		"application/problem+json")
 }
 
 func (x *exchange) asksContacts() bool { return x.request.Operation == OperationContactRequests }
@@ -112,7 +114,8 @@ func (o object) heads(deeper int) object {
 // so only what has the form of the one that was asked for is compared.
 func (o object) isForeign(asked string) bool {
 	for m := range o.all(agencyNames...) {
-		if s, ok := m.text(); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
+		if s, ok := m.text(); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) &&
+			!strings.EqualFold(s, asked) {
 			return true
 		}
 	}
@@ -189,7 +192,8 @@ func headerTotal(h http.Header) int {
 			return n
 		}
 	}
-	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil &&
+		parts[1] != "bytes" {
 		if n, ok := natural(parts[2]); ok {
 			return n
 		}
@@ -231,8 +235,8 @@ func natural(digits string) (n int, ok bool) {
 }
 
 // readClaims reads what the objects around a list say of the number of records and of its
-// completeness, the metadata in them too. What is beside the list takes precedence over what is further
-// out, and headers come last.
+// completeness, the metadata in them too. What is beside the list takes precedence over what is
+// further out, and headers come last.
 func (x *exchange) readClaims(e *Envelope, scopes []object, records int) {
 	for _, scope := range scopes {
 		if counts := scope.counts(countNames); len(counts) > 0 && counts[0] > records {
@@ -249,7 +253,8 @@ func (x *exchange) readClaims(e *Envelope, scopes []object, records int) {
 			e.Incomplete = e.Incomplete || m.saysIncomplete()
 		}
 	}
-	if parts := nextLink.FindStringSubmatch(strings.Join(x.header.Values("Link"), ",")); parts != nil {
+	if parts := nextLink.FindStringSubmatch(
+		strings.Join(x.header.Values("Link"), ",")); parts != nil {
 		e.More = max(e.More, x.claimOfLink(parts[1]))
 	}
 }
@@ -257,7 +262,8 @@ func (x *exchange) readClaims(e *Envelope, scopes []object, records int) {
 var nextLink = regexp.MustCompile(`<([^<>]*)> *;[^<>]*rel="?next"?`)
 
 func (x *exchange) claimOfMore(m value) Claim {
-	isEnd := m.isCalled(endNames) && m.kind() != jsontext.KindNumber // a number is that of the last page
+	// a number is that of the last page
+	isEnd := m.isCalled(endNames) && m.kind() != jsontext.KindNumber
 	no, yes := m.says("false", "0"), m.says("true", "1")
 	switch {
 	case isEnd && no, m.isCalled(moreNames) && yes:
@@ -304,7 +310,8 @@ func (x *exchange) claimOfLink(s string) Claim {
 func (v value) saysIncomplete() bool {
 	name := v.name.plain
 	switch {
-	case strings.HasPrefix(name, "incomplete"), strings.HasPrefix(name, "isincomplete"), v.isCalled(partialNames):
+	case strings.HasPrefix(name, "incomplete"), strings.HasPrefix(name, "isincomplete"),
+		v.isCalled(partialNames):
 		return v.isTrue()
 	case v.isCalled(completeNames):
 		return v.says("false", "0")

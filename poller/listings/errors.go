@@ -145,7 +145,8 @@ var breaks = []struct {
 	{is[x509.HostnameError], StageTLS, errHostname},
 	{is[*tls.CertificateVerificationError], StageTLS, errCertificate},
 	{is[tls.RecordHeaderError], StageTLS, nil},
-	{that(func(err *net.OpError) bool { return err.Op == "remote error" }), StageTLS, errHandshake}, // an alert
+	// an alert
+	{that(func(err *net.OpError) bool { return err.Op == "remote error" }), StageTLS, errHandshake},
 	{isOfProxy, StageDial, nil},
 	{that(func(err *net.OpError) bool { return err.Op == "dial" }), StageDial, nil},
 	{that(net.Error.Timeout), StageTimeout, nil},

@@ -152,8 +152,8 @@ func (f *finder) isExpected(p *place) bool {
 	return f.expected.raw != nil && &p.raw[0] == &f.expected.raw[0]
 }
 
-// explore adds a place and those in it. It does not look into arrays, where records stand or nothing
-// that is known.
+// explore adds a place and those in it. It does not look into arrays, where records stand or
+// nothing that is known.
 func (f *finder) explore(p *place) {
 	f.add(p)
 	isRecord := f.isRecord(p.object())
@@ -310,7 +310,8 @@ func (f *finder) mayHold(p *place) bool {
 		// Records were elsewhere, and this may be anything.
 		return f.contacts && (isOwn || p.depth == 0)
 	case !isNamed && p.depth > 0:
-		return p.grade >= gradeLikely || !f.vague && !(p.grade == gradeObject && p.isCalled(sideNames))
+		return p.grade >= gradeLikely ||
+			!f.vague && !(p.grade == gradeObject && p.isCalled(sideNames))
 	}
 	return true
 }
@@ -335,7 +336,8 @@ func (f *finder) isListed(p *place) bool {
 // score, an id or a person as well, and no member that an envelope would have.
 func (f *finder) isRecord(o object) bool {
 	isOfEnvelope := func(m value) bool {
-		isList := (m.isArray() || m.isObject()) && (m.isCalled(genericNames) || m.isCalled(contactNames))
+		isList := (m.isArray() || m.isObject()) &&
+			(m.isCalled(genericNames) || m.isCalled(contactNames))
 		return isList && m.name.plain != "emails" || // which may be addresses
 			m.isCalled(totalNames) || m.isCalled(errorNames) || m.isCalled(successNames)
 	}
@@ -359,7 +361,8 @@ func (f *finder) showsNone(root object, at *place, configured bool) bool {
 	isBare := len(root) == 1 && root[0].name.text == "_links" // as HAL leaves out a list
 	isEmptyHere := at != nil && at.up != nil && at.isEmpty()
 	isUsual := func(p *place) bool {
-		return f.saysNone(p) && f.isUsual(p) && !slices.ContainsFunc(p.around(), object.speaksOfError)
+		return f.saysNone(p) && f.isUsual(p) &&
+			!slices.ContainsFunc(p.around(), object.speaksOfError)
 	}
 	return f.none && (isBare || isEmptyHere || !configured && slices.ContainsFunc(f.places, isUsual))
 }

@@ -46,16 +46,20 @@ type InsertionsPage struct {
 
 // Insertion is one published property.
 type Insertion struct {
-	Reference string          // propertyReferenceId, never empty; the text of it if it was a number
-	Record    json.RawMessage // compact, texts as sent; with defects in canonical form; always proper JSON
-	Digest    [32]byte        // of the record, see Digest; without Options.IgnoreInsertions
-	Defects   []string        // what is wrong with the record: the Defect constants, sorted
+	Reference string // propertyReferenceId, never empty; the text of it if it was a number
+	// compact, texts as sent; with defects in canonical form; always proper JSON
+	Record  json.RawMessage
+	Digest  [32]byte // of the record, see Digest; without Options.IgnoreInsertions
+	Defects []string // what is wrong with the record: the Defect constants, sorted
 }
 
 // Insertions reads one page of the published insertions of an agency.
-func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
+func (c *Client) Insertions(ctx context.Context, key Key, agency string,
+	q InsertionsQuery,
+) (*InsertionsPage, error) {
 	query := spaced(q.values().Encode())
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, query, q.Place)
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, query,
+		q.Place)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +93,8 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 	strangers := 0
 	for n, element := range elements {
 		v, reference := referenced(element)
-		if element.object().isForeign(x.request.AgencyID) || v.object().isForeign(x.request.AgencyID) {
+		if element.object().isForeign(x.request.AgencyID) ||
+			v.object().isForeign(x.request.AgencyID) {
 			strangers++ // one such record is odd, most of them are the response to another question
 		}
 		i := &page.Insertions[n]
@@ -134,7 +139,8 @@ type Price struct {
 // Summary picks out what is known by common names.
 func (i Insertion) Summary() Summary {
 	o := i.object()
-	address, traits := slices.Concat(o.object("address"), o), slices.Concat(o.object("characteristics"), o)
+	address, traits := slices.Concat(o.object("address"), o),
+		slices.Concat(o.object("characteristics"), o)
 	return Summary{
 		Title:       o.title(),
 		Street:      address.street(streetNames, houseNumbers),
@@ -182,7 +188,8 @@ func (o object) price() *Price {
 		interval := slices.Concat(rent, prices, o).text("interval", "rentinterval", "priceinterval")
 		return &Price{amount, cmp.Or(rent.text("currency"), currency), interval}
 	}
-	bought := cmp.Or(buy.number("price", "amount", "gross"), all.number("purchaseprice", "sellingprice", "buyprice"))
+	bought := cmp.Or(buy.number("price", "amount", "gross"),
+		all.number("purchaseprice", "sellingprice", "buyprice"))
 	if bought == "" {
 		return nil
 	}

@@ -18,9 +18,10 @@ import (
 // of a text is proper JSON. Its strings may be no text and its names may repeat: that is a defect
 // of the record that holds them.
 type value struct {
-	raw   jsontext.Value // without white space
-	name  *name          // nil: it is no member
-	inner []value        // elements in their order, members by name, those of one name in their order
+	raw  jsontext.Value // without white space
+	name *name          // nil: it is no member
+	// elements in their order, members by name, those of one name in their order
+	inner []value
 }
 
 // name is the name of a member.
@@ -62,7 +63,8 @@ func decode(text []byte) (v value, wrong string) {
 
 // countValues is at least the number of values in a text.
 func countValues(text []byte) int {
-	return 1 + bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
+	return 1 + bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) +
+		bytes.Count(text, []byte("{"))
 }
 
 // reader divides a text, which is known to be JSON without white space, into values.
@@ -83,7 +85,8 @@ func (r *reader) value(called *name) value {
 	}
 	_, _ = r.ReadToken()
 	from, first := int(r.InputOffset())-1, len(r.stack)
-	for end := r.PeekKind(); end != jsontext.KindEndObject && end != jsontext.KindEndArray; end = r.PeekKind() {
+	for end := r.PeekKind(); end != jsontext.KindEndObject &&
+		end != jsontext.KindEndArray; end = r.PeekKind() {
 		var called *name
 		if kind == jsontext.KindBeginObject {
 			called = r.intern(r.next())
@@ -204,8 +207,9 @@ func (v value) typeName() string { return TypeOf(v.raw) }
 func TypeOf(raw []byte) string { return cmp.Or(typeNames[jsontext.Value(raw).Kind()], "nothing") }
 
 var typeNames = map[jsontext.Kind]string{
-	jsontext.KindNull: "null", jsontext.KindTrue: "boolean", jsontext.KindFalse: "boolean", jsontext.KindNumber: "number",
-	jsontext.KindString: "string", jsontext.KindBeginObject: "object", jsontext.KindBeginArray: "array",
+	jsontext.KindNull: "null", jsontext.KindTrue: "boolean", jsontext.KindFalse: "boolean",
+	jsontext.KindNumber: "number", jsontext.KindString: "string",
+	jsontext.KindBeginObject: "object", jsontext.KindBeginArray: "array",
 }
 
 // object is the members of an object, or those of several one after the other.

@@ -59,7 +59,8 @@ func (k Key) Validate() error {
 	case text == "":
 		return errors.New("the API key is empty")
 	case strings.ContainsFunc(text, odd):
-		return errors.New("the API key holds a space, a line break or another character that no key has")
+		return errors.New(
+			"the API key holds a space, a line break or another character that no key has")
 	}
 	return nil
 }

@@ -102,10 +102,12 @@ var (
 	wordCodes    = words(`code statuscode resultcode responsecode returncode reasoncode reason`)
 
 	failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
-	errorWords   = regexp.MustCompile(`(?i)error|exception|fault|fail|fatal|critical|severe|forbidden|unauthori[sz]ed|denied|` +
-		`exceed|limit|quota|throttl|unavailable|overload|timeout|timed[ _-]?out|too[ _-]?many|invalid|refused|abort`)
-	harmlessWords = regexp.MustCompile(`(?i)^(ok(ay)?|success(ful)?|succeeded|fine|done|none|ended|empty|found|ready|completed?|[0-9]*|` +
-		`no[_ -]?(errors?|results?|records?|content|data))$`)
+	errorWords   = regexp.MustCompile(
+		`(?i)error|exception|fault|fail|fatal|critical|severe|forbidden|unauthori[sz]ed|denied|` +
+			`exceed|limit|quota|throttl|unavailable|overload|timeout|timed[ _-]?out|too[ _-]?many|invalid|refused|abort`)
+	harmlessWords = regexp.MustCompile(
+		`(?i)^(ok(ay)?|success(ful)?|succeeded|fine|done|none|ended|empty|found|ready|completed?|[0-9]*|` +
+			`no[_ -]?(errors?|results?|records?|content|data))$`)
 	partialWords = regexp.MustCompile(`(?i)^(partial|incomplete|truncated|timed[ _-]?out|degraded)`)
 )
 
@@ -228,16 +230,16 @@ var (
 
 	// isPersonField holds the names of members that hold personal data, or objects around it.
 	isPersonField = wordsOf(
-		salutationNames, firstNames, middleNames, lastNames, lastPrefixes, fullNames, bareNames, givenNames,
-		companyNames, emailNames, phoneNames, messageNames, homeNames, personNames, genderNames,
-		words(`language sprache langue lingua birthdate dateofbirth geburtsdatum`),
+		salutationNames, firstNames, middleNames, lastNames, lastPrefixes, fullNames, bareNames,
+		givenNames, companyNames, emailNames, phoneNames, messageNames, homeNames, personNames,
+		genderNames, words(`language sprache langue lingua birthdate dateofbirth geburtsdatum`),
 	)
 
 	// personWords are all names under which something is read of a person.
 	personWords = wordsOf(
-		slices.Collect(maps.Keys(isPersonField)), senderNames, customerNames, languageNames, phoneCountries, phoneAreas,
-		streetNames, houseNumbers, postalCodes, localityNames, countryNames,
-		preferenceNames, portalNames, []string{"preferences"},
+		slices.Collect(maps.Keys(isPersonField)), senderNames, customerNames, languageNames,
+		phoneCountries, phoneAreas, streetNames, houseNumbers, postalCodes, localityNames,
+		countryNames, preferenceNames, portalNames, []string{"preferences"},
 	)
 )
 

@@ -12,7 +12,8 @@ import (
 
 // Defects of a record. It is read all the same.
 const (
-	DefectUTF8          = "invalid_utf8"    // bytes or half surrogates that are no text; read as U+FFFD
+	// bytes or half surrogates that are no text; read as U+FFFD
+	DefectUTF8          = "invalid_utf8"
 	DefectDuplicateName = "duplicate_name"  // a name twice in an object; the last one counts
 	DefectTooDeep       = "too_deep"        // nested deeper than 64; read as null from there
 	DefectTime          = "unreadable_time" // a creation time that cannot be read

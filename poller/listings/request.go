@@ -48,7 +48,8 @@ func (r Request) String() string {
 	if r.Reference == "" {
 		return fmt.Sprintf("%s of agency %s", r.Operation, printable(r.AgencyID))
 	}
-	return fmt.Sprintf("%s of agency %s, insertion %s", r.Operation, printable(r.AgencyID), printable(r.Reference))
+	return fmt.Sprintf("%s of agency %s, insertion %s", r.Operation, printable(r.AgencyID),
+		printable(r.Reference))
 }
 
 // printable keeps an identifier harmless in a log: quoted where it is odd, cut where it is long.
@@ -210,7 +211,8 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	}
 	defer resp.Body.Close()
 	x := &exchange{
-		request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header, room: rooms.Get().(*room),
+		request: r, host: c.base.Host, status: resp.StatusCode, header: resp.Header,
+		room: rooms.Get().(*room),
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer x.drop()
@@ -347,7 +349,8 @@ func KindOfBody(body []byte, contentType string) BodyKind {
 	body = bytes.TrimSpace(trimBOM(body))
 	root, wrong := decode(body)
 	_, isAddress := root.object().get("url").text()
-	isPage := len(body) > 0 && body[0] == '<' || strings.Contains(strings.ToLower(contentType), "html")
+	isPage := len(body) > 0 && body[0] == '<' ||
+		strings.Contains(strings.ToLower(contentType), "html")
 	switch {
 	case len(body) == 0:
 		return BodyNone
@@ -363,7 +366,8 @@ func KindOfBody(body []byte, contentType string) BodyKind {
 	return BodyOther
 }
 
-var challengeWords = regexp.MustCompile(`(?i)captcha|are you (?:a robot|human)|you are (?:a )?human|not a robot|` +
-	`enable javascript and cookies|unusual traffic|bot detection`)
+var challengeWords = regexp.MustCompile(
+	`(?i)captcha|are you (?:a robot|human)|you are (?:a )?human|not a robot|` +
+		`enable javascript and cookies|unusual traffic|bot detection`)
 
 func trimBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }

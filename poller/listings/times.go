@@ -186,17 +186,19 @@ func inLayout(s string) string {
 }
 
 var (
-	besideOffset = regexp.MustCompile(`(?i)(UTC?|GMT|Z|[+-][0-9]{2}(?::?[0-9]{2})?)(?: *\([^()]*\)|\[[^]]*\])$`)
-	weekday      = regexp.MustCompile(`^\pL{3}, *`)
-	separator    = regexp.MustCompile(`([0-9])(?:, |[tT])([0-9])`)
-	beforeZone   = regexp.MustCompile(`(?i)([0-9M]) ([+-]|UTC?$|GMT$|Z$)`)
-	universal    = regexp.MustCompile(`(?i)([0-9M])(?:UTC?|GMT|Z)$`)
+	besideOffset = regexp.MustCompile(
+		`(?i)(UTC?|GMT|Z|[+-][0-9]{2}(?::?[0-9]{2})?)(?: *\([^()]*\)|\[[^]]*\])$`)
+	weekday    = regexp.MustCompile(`^\pL{3}, *`)
+	separator  = regexp.MustCompile(`([0-9])(?:, |[tT])([0-9])`)
+	beforeZone = regexp.MustCompile(`(?i)([0-9M]) ([+-]|UTC?$|GMT$|Z$)`)
+	universal  = regexp.MustCompile(`(?i)([0-9M])(?:UTC?|GMT|Z)$`)
 )
 
 // latest is the moment at which clocks in the zone showed what t shows in UTC. When they showed it
 // twice, it is the later one: when in doubt, a contact request is new.
 func latest(t time.Time, zone *time.Location) time.Time {
-	at := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone)
+	at := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(),
+		zone)
 	if again := at.Add(time.Hour); again.Hour() == at.Hour() {
 		return again
 	}

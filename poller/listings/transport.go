@@ -14,7 +14,9 @@ import (
 
 // What a transport is bounded by.
 const (
-	mostConnections = 256 // 64 polls and a walk of each agency: of more than 190 agencies some wait here while the API hangs
+	// 64 polls and a walk of each agency: of more than 190 agencies some wait here while the API
+	// hangs
+	mostConnections = 256
 	mostIdle        = 64
 	mostHeader      = 64 << 10
 	connectWithin   = 10 * time.Second
@@ -29,8 +31,8 @@ const (
 
 // NewTransport makes the transport of a Client: HTTP/1.1, or HTTP/2 where TLS offers it. It is
 // bounded in every respect that http.DefaultTransport leaves open. Proxies from the environment
-// count for https only, where they cannot read the key. Without authorities of its own it trusts the
-// system's.
+// count for https only, where they cannot read the key. Without authorities of its own it trusts
+// the system's.
 func NewTransport(timeout time.Duration, authorities *x509.CertPool) *http.Transport {
 	timeout = cmp.Or(max(timeout, 0), defaultTimeout)
 	connect := min(timeout, connectWithin)

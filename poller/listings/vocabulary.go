@@ -49,14 +49,15 @@ func Remark(text string) string {
 }
 
 var speakingNames = wordsOf(
-	errorNames, errorPrefixes, failureNames, successNames, codeNames, wordCodes, kindNames, moreNames,
-	endNames, nextNames, partialNames, completeNames,
+	errorNames, errorPrefixes, failureNames, successNames, codeNames, wordCodes, kindNames,
+	moreNames, endNames, nextNames, partialNames, completeNames,
 	words(`status state completeness shards incomplete isincomplete incompleteresults`),
 )
 
 var knownNames = wordsOf(
 	slices.Concat(listNames, sideNames, totalNames, countNames, metaNames, linksNames, pagesNames),
-	slices.Concat(referenceNames, agencyNames, insertionMembers, plainNames(IDFields), surest, creationNames, wrapperNames, customerNames),
+	slices.Concat(referenceNames, agencyNames, insertionMembers, plainNames(IDFields), surest,
+		creationNames, wrapperNames, customerNames),
 	slices.Collect(maps.Keys(personWords)), slices.Collect(maps.Keys(speakingNames)),
 	messageLists,
 	// Of envelopes and of times as libraries write them.

@@ -13,7 +13,8 @@ import (
 
 // WalkOptions of Client.Walk. Zero values mean the defaults that stand beside them.
 type WalkOptions struct {
-	Size     int        // PageSize; another one where that was refused before; negative: it is left to the API
+	// PageSize; another one where that was refused before; negative: it is left to the API
+	Size     int
 	Filter   url.Values // the API's own filters, sent with every page
 	MaxPages int        // 10,000
 	Place    Place      // where the records stood before
@@ -39,26 +40,30 @@ const PageSize = 100
 
 // Reasons of a partial walk.
 const (
-	ReasonPageFailed     = "page_failed"        // a page could not be read; Verdict.Err says why
-	ReasonCanceled       = "canceled"           // the context ended, or the caller stopped
-	ReasonFewerThanTotal = "fewer_than_total"   // the API counts more than it shows
-	ReasonPageIgnored    = "page_ignored"       // every page is the first one, and nothing says that it is all
-	ReasonTooManyPages   = "too_many_pages"     // a bound was reached
-	ReasonUnreadable     = "unreadable_records" // elements without a reference
-	ReasonIncomplete     = "says_incomplete"    // a response says that it lacks something
-	ReasonPagesMoved     = "pages_moved"        // a reference was met on two pages: another one may have been passed over
-	ReasonPagesMissing   = "pages_missing"      // a response says that there are pages which the walk did not get
+	ReasonPageFailed     = "page_failed"      // a page could not be read; Verdict.Err says why
+	ReasonCanceled       = "canceled"         // the context ended, or the caller stopped
+	ReasonFewerThanTotal = "fewer_than_total" // the API counts more than it shows
+	// every page is the first one, and nothing says that it is all
+	ReasonPageIgnored  = "page_ignored"
+	ReasonTooManyPages = "too_many_pages"     // a bound was reached
+	ReasonUnreadable   = "unreadable_records" // elements without a reference
+	ReasonIncomplete   = "says_incomplete"    // a response says that it lacks something
+	// a reference was met on two pages: another one may have been passed over
+	ReasonPagesMoved = "pages_moved"
+	// a response says that there are pages which the walk did not get
+	ReasonPagesMissing = "pages_missing"
 )
 
 // Verdict says how a walk has ended.
 type Verdict struct {
-	Complete   bool
-	Reason     string // of a partial walk: the Reason constants
-	Structural bool   // the reason lies in how the API pages, not in a failure: another walk will hardly do better
-	Pages      int    // that were read, empty ones included
-	References int    // different ones
-	Size       int    // the page size that was used; 0: it was left to the API
-	Err        error  // what ended a partial walk; nil if it came to an end
+	Complete bool
+	Reason   string // of a partial walk: the Reason constants
+	// the reason lies in how the API pages, not in a failure: another walk will hardly do better
+	Structural bool
+	Pages      int   // that were read, empty ones included
+	References int   // different ones
+	Size       int   // the page size that was used; 0: it was left to the API
+	Err        error // what ended a partial walk; nil if it came to an end
 }
 
 // Walk is one reading of all insertions of an agency. Nothing is known beforehand of how the API
@@ -87,19 +92,20 @@ type Walk struct {
 type reading struct {
 	seen, first, last map[string]struct{} // references of all pages, of the first, of the last
 	pages             int                 // that were read
-	distinct          int                 // pages that brought something new and are not the first one again
-	fullest           int                 // most references on a page
-	nothing           int                 // pages in a row that brought nothing new
-	refusal           error               // of the page before
-	pastEnd           bool                // a page was null, or "" or {}
-	oddEnd            bool                // a page was "" or {}
-	total             int                 // the largest that was claimed; -1: none
-	odd               int                 // elements without a reference
-	claimed           int                 // the largest number of pages that was claimed
-	more              Claim               // of the last page that was not empty
-	moved             bool                // a reference was met on two pages that differ
-	holes             int                 // pages that were empty and not the last
-	incomplete        bool                // a response said so
+	// pages that brought something new and are not the first one again
+	distinct   int
+	fullest    int   // most references on a page
+	nothing    int   // pages in a row that brought nothing new
+	refusal    error // of the page before
+	pastEnd    bool  // a page was null, or "" or {}
+	oddEnd     bool  // a page was "" or {}
+	total      int   // the largest that was claimed; -1: none
+	odd        int   // elements without a reference
+	claimed    int   // the largest number of pages that was claimed
+	more       Claim // of the last page that was not empty
+	moved      bool  // a reference was met on two pages that differ
+	holes      int   // pages that were empty and not the last
+	incomplete bool  // a response said so
 }
 
 // Walk prepares to read all pages of an agency's insertions. It makes no request before Pages is
@@ -168,7 +174,8 @@ func (w *Walk) read(ctx context.Context, show func(*InsertionsPage) bool) (reaso
 			w.refusal = err
 			continue
 		case err == nil && w.refusal != nil || err != nil && statusOf(err) != statusOf(w.refusal):
-			return ReasonPageFailed, w.refusal // a hole: the page before was refused, this one is not
+			// a hole: the page before was refused, this one is not
+			return ReasonPageFailed, w.refusal
 		case err != nil:
 			return "", nil
 		}
@@ -316,7 +323,8 @@ func (w *Walk) isFull() bool {
 // was asked for.
 func IsRefusedSize(err error) bool {
 	return slices.Contains([]int{
-		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge,
+		http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))
 }
 
@@ -324,7 +332,8 @@ func IsRefusedSize(err error) bool {
 // that number.
 func isPastEnd(err error) bool {
 	return slices.Contains([]int{
-		http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
+		http.StatusBadRequest, http.StatusNotFound, http.StatusGone,
+		http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))
 }
 

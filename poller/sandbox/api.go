@@ -156,7 +156,8 @@ func (m *Model) identify(x *exchange, authorization []string) {
 	linked := slices.IndexFunc(owners, func(i *insertion) bool { return x.key != nil && x.key.agencies[i.AgencyID] })
 	x.target = owners[max(linked, 0)]
 	x.AgencyID = x.target.AgencyID
-	x.refused = x.refused || linked < 0 || !x.target.listed() && m.options.WithdrawnStatus == http.StatusForbidden
+	x.refused = x.refused || linked < 0 ||
+		!x.target.listed() && m.options.WithdrawnStatus == http.StatusForbidden
 }
 
 // answer is what is about to be sent.
@@ -227,12 +228,14 @@ func (s Sizes) take(v url.Values, name string, ifAbsent, most int) (size, status
 // selected says whether an insertion matches all filters. A search for digits only is one for a
 // postal code, anything else must occur word by word.
 func selected(v url.Values, i Insertion) bool {
-	if offer, rank := v.Get("offerType"), v.Get("rankType"); offer != "" && offer != i.OfferType || rank != "" && rank != i.RankType {
+	if offer, rank := v.Get("offerType"), v.Get("rankType"); offer != "" && offer != i.OfferType ||
+		rank != "" && rank != i.RankType {
 		return false
 	}
 	l := i.Localization
 	text := strings.ToLower(strings.Join([]string{
-		i.Reference, i.Address.Street, i.Address.PostalCode, i.Address.Locality, l.DE.Text.Title, l.FR.Text.Title, l.IT.Text.Title, l.EN.Text.Title,
+		i.Reference, i.Address.Street, i.Address.PostalCode, i.Address.Locality, l.DE.Text.Title,
+		l.FR.Text.Title, l.IT.Text.Title, l.EN.Text.Title,
 	}, "\n"))
 	words := strings.Fields(strings.ToLower(v.Get("searchQuery")))
 	if len(words) == 1 && len(words[0]) == 4 && strings.Trim(words[0], "0123456789") == "" {
@@ -254,7 +257,8 @@ func (m *Model) insertions(x *exchange, r Rendering, f *Fault) (page, int) {
 	var list []*insertion
 	filtered := v.Get("offerType")+v.Get("rankType")+v.Get("searchQuery") != ""
 	for _, i := range slices.Backward(m.agencies[x.AgencyID].insertions) {
-		if i.listed() && !f.leavesOut(i.Reference) && (!filtered || selected(v, newest(i.Versions).Record)) {
+		if i.listed() && !f.leavesOut(i.Reference) &&
+			(!filtered || selected(v, newest(i.Versions).Record)) {
 			list = append(list, i)
 		}
 	}

@@ -114,7 +114,8 @@ func reply(w http.ResponseWriter, status int, body any) {
 // it was.
 func patch[T recorded[T]](record *T, p json.RawMessage) error {
 	after := (*record).clone()
-	if !bytes.HasPrefix(p, []byte("{")) || jsonv2.Unmarshal(p, &after, jsonv2.RejectUnknownMembers(true)) != nil {
+	if !bytes.HasPrefix(p, []byte("{")) ||
+		jsonv2.Unmarshal(p, &after, jsonv2.RejectUnknownMembers(true)) != nil {
 		return errBody
 	}
 	*record = after

@@ -65,7 +65,9 @@ func (f *Fault) readable(operation string, a answer) bool {
 		return false
 	}
 	return f.Edit == nil ||
-		json.Valid(a.body) && (operation == OperationContactRequests || bytes.Contains(a.body, []byte(strconv.Quote(reference))))
+		json.Valid(a.body) &&
+			(operation == OperationContactRequests ||
+				bytes.Contains(a.body, []byte(strconv.Quote(reference))))
 }
 
 // replaces says whether the honest answer is not given at all.
@@ -151,7 +153,10 @@ func faults() map[string]Fault {
 		"502":          as(502, Instead(htmlType, htmlPage)),
 		"503":          Refuse(503),
 		"503_seconds":  until(503, "20"),
-		"redirect":     {Status: 302, Body: []byte{}, Header: http.Header{"Location": {"http://elsewhere.example/"}}},
+		"redirect": {
+			Status: 302, Body: []byte{},
+			Header: http.Header{"Location": {"http://elsewhere.example/"}},
+		},
 
 		"html":         Instead(htmlType, htmlPage),
 		"empty":        {Body: []byte{}},

@@ -18,7 +18,8 @@ const Marker = "-zq7"
 // whatever a path cannot bear; the verb takes a number that makes the reference unique.
 var (
 	referenceForms = []string{
-		"seefeld#1203#H2#%04d", "seefeld#%04d##", "altau##H1#%04d", "104/001#%04d#A#2", "Haus am See#%d b#EG#1", "bäckerstrasse#%04d#H1#", "###%04d", "50%%-aktion#%04d##",
+		"seefeld#1203#H2#%04d", "seefeld#%04d##", "altau##H1#%04d", "104/001#%04d#A#2",
+		"Haus am See#%d b#EG#1", "bäckerstrasse#%04d#H1#", "###%04d", "50%%-aktion#%04d##",
 	}
 	places = []Address{
 		{PostalCode: "8008", Locality: "Zürich"},
@@ -28,13 +29,26 @@ var (
 		{PostalCode: "6900", Locality: "Lugano"},
 		{PostalCode: "9000", Locality: "St. Gallen"},
 	}
-	streets        = []string{"Beispielstrasse", "Musterweg", "Rue de l'Exemple", "Via Prova", "Probeplatz", "Testgasse"}
-	ranks          = []string{"TOP", "PREMIUM", "PREMIUM", "STANDARD", "STANDARD", "STANDARD", "STANDARD", "STANDARD"}
-	firstNames     = []string{"Nora", "Elin", "Jonas", "Matteo", "Aline", "Zoé", "Reto", "Chiara", "Luca", "Björn", "Françoise", "Amélie"}
-	surnames       = []string{"Beispiel", "Muster", "Exemple", "Esempio", "Sample", "Probst", "Müsterli", "D'Essai", "Prova", "Testoni"}
+	streets = []string{
+		"Beispielstrasse", "Musterweg", "Rue de l'Exemple", "Via Prova",
+		"Probeplatz", "Testgasse",
+	}
+	ranks = []string{
+		"TOP", "PREMIUM", "PREMIUM", "STANDARD", "STANDARD", "STANDARD",
+		"STANDARD", "STANDARD",
+	}
+	firstNames = []string{
+		"Nora", "Elin", "Jonas", "Matteo", "Aline", "Zoé", "Reto", "Chiara",
+		"Luca", "Björn", "Françoise", "Amélie",
+	}
+	surnames = []string{
+		"Beispiel", "Muster", "Exemple", "Esempio", "Sample", "Probst",
+		"Müsterli", "D'Essai", "Prova", "Testoni",
+	}
 	mailHosts      = []string{"example.org", "example.com", "example.net"}
 	phoneSpellings = []string{
-		"+41 79 000 %02d %02d", "079 000 %02d %02d", "0041 79 000 %02d %02d", "079.000.%02d.%02d", "+4179000%02d%02d", "044 000 %02d %02d", "076/000 %02d %02d",
+		"+41 79 000 %02d %02d", "079 000 %02d %02d", "0041 79 000 %02d %02d", "079.000.%02d.%02d",
+		"+4179000%02d%02d", "044 000 %02d %02d", "076/000 %02d %02d",
 	}
 	slots = []string{"MON_EVENING", "WED_NOON", "THU_EVENING", "SAT_MORNING"}
 )
@@ -80,11 +94,16 @@ func newInsertion(r *rand.Rand, number int) Insertion {
 	net, extra := 10*(70+int(rooms*40)+r.IntN(60)), 10*(8+r.IntN(20))
 	i := Insertion{
 		Reference: fmt.Sprintf(referenceForms[number%len(referenceForms)], number),
-		OfferType: pick(r, "RENT", "RENT", "RENT", "RENT", "BUY"), RankType: pick(r, ranks...), Address: pick(r, places...),
+		OfferType: pick(r, "RENT", "RENT", "RENT", "RENT", "BUY"), RankType: pick(r, ranks...),
+		Address: pick(r, places...),
 		Characteristics: Characteristics{
-			NumberOfRooms: rooms, LivingSpace: int(rooms*22) + r.IntN(20), HasBalcony: chance(r, 60), HasElevator: chance(r, 40), Floor: r.IntN(6),
+			NumberOfRooms: rooms, LivingSpace: int(rooms*22) + r.IntN(20),
+			HasBalcony: chance(r, 60), HasElevator: chance(r, 40), Floor: r.IntN(6),
 		},
-		Prices: Prices{Currency: "CHF", Rent: Rent{Net: net, Extra: extra, Gross: net + extra, Interval: "MONTH"}},
+		Prices: Prices{
+			Currency: "CHF",
+			Rent:     Rent{Net: net, Extra: extra, Gross: net + extra, Interval: "MONTH"},
+		},
 	}
 	if i.OfferType == "BUY" {
 		i.Prices = Prices{Currency: "CHF"}
@@ -93,7 +112,10 @@ func newInsertion(r *rand.Rand, number int) Insertion {
 		i.Prices.Rent.Net, i.Prices.Rent.Extra = 0, 0
 	}
 	i.Localization = Localization{Primary: language}
-	text := map[string]*Localized{"de": &i.Localization.DE, "fr": &i.Localization.FR, "it": &i.Localization.IT, "en": &i.Localization.EN}[language]
+	text := map[string]*Localized{
+		"de": &i.Localization.DE, "fr": &i.Localization.FR,
+		"it": &i.Localization.IT, "en": &i.Localization.EN,
+	}[language]
 	text.Text.Title = fmt.Sprintf(pick(r, languages[language].titles...), rooms)
 	if chance(r, 90) {
 		i.Address.Street = fmt.Sprintf("%s %d", pick(r, streets...), 1+r.IntN(120))
@@ -132,7 +154,9 @@ func newContactRequest(r *rand.Rand) ContactRequest {
 	language, first, last := anyLanguage(r), pick(r, firstNames...), pick(r, surnames...)+Marker
 	c := ContactRequest{
 		LastName: last, Score: float64(r.IntN(2001)) / 20, // 0 to 100 in steps of 0.05
-		Language: language, Message: fmt.Sprintf(pick(r, languages[language].messages...), first+" "+last), Status: "NEW",
+		Language: language,
+		Message:  fmt.Sprintf(pick(r, languages[language].messages...), first+" "+last),
+		Status:   "NEW",
 	}
 	if chance(r, 96) {
 		c.FirstName = first
@@ -154,10 +178,13 @@ func newContactRequest(r *rand.Rand) ContactRequest {
 
 // GeneratorOptions say how much there is and how fast it moves.
 type GeneratorOptions struct {
-	Seed       uint64   // decides everything that is invented: with equal options and clocks two models come out equal
+	// decides everything that is invented: with equal options and clocks two models come out equal
+	Seed       uint64
 	Agencies   []string // that have insertions
 	Insertions int      // of each agency at the start
-	History    int      // contact requests of each insertion at the start, made since it was created, at most sixty days before
+	// contact requests of each insertion at the start, made since it was created, at most sixty
+	// days before
+	History int
 	// ContactRequestsPerMinute and ChangesPerMinute are over all agencies while Run runs. Changes
 	// are edits, withdrawals, first and repeated publications, in such shares that the number of
 	// insertions stays about the same.
@@ -244,7 +271,8 @@ func (g *Generator) Seed() {
 // ends.
 func (g *Generator) Run(ctx context.Context) {
 	rate := g.options.ContactRequestsPerMinute + g.options.ChangesPerMinute
-	for rate > 0 && wait(ctx, time.Duration(g.random.ExpFloat64()/rate*float64(time.Minute))) && ctx.Err() == nil {
+	for rate > 0 && wait(ctx, time.Duration(g.random.ExpFloat64()/rate*float64(time.Minute))) &&
+		ctx.Err() == nil {
 		g.Step()
 	}
 }
@@ -278,6 +306,7 @@ func (g *Generator) change(id string) {
 	case kind >= 6 && 2*len(listed) > g.options.Insertions:
 		_ = g.model.Withdraw(id, pick(g.random, listed...)) // or another was quicker
 	default:
-		_ = g.model.Edit(id, pick(g.random, listed...), func(i *Insertion) { edit(g.random, i) }) // likewise
+		// likewise
+		_ = g.model.Edit(id, pick(g.random, listed...), func(i *Insertion) { edit(g.random, i) })
 	}
 }

@@ -190,7 +190,8 @@ type Insertion struct {
 	Prices          Prices          `json:"prices,omitzero"`
 	Localization    Localization    `json:"localization,omitzero"`
 	AvailableFrom   string          `json:"availableFrom,omitempty"` // a date, 2027-01-01
-	CreatedAt       time.Time       `json:"createdAt,omitzero"`      // zero: the moment of publication
+	// zero: the moment of publication
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Extra members stand beside the others in an answer.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
@@ -416,7 +417,8 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	}
 	record.CreatedAt, record.VisibleFrom = wall(record.CreatedAt), wall(record.VisibleFrom)
 	c := &contactRequest{owner: i, sequence: m.next(), ContactRequestTruth: ContactRequestTruth{
-		AgencyID: agencyID, Reference: reference, ID: record.ID, CreatedAt: record.CreatedAt, VisibleFrom: record.VisibleFrom,
+		AgencyID: agencyID, Reference: reference, ID: record.ID, CreatedAt: record.CreatedAt,
+		VisibleFrom: record.VisibleFrom,
 	}}
 	if err := revise(&c.Versions, record, now); err != nil {
 		return "", err
@@ -467,7 +469,8 @@ func byCreation(x, y *contactRequest) int {
 }
 
 func compareScores(x, y *contactRequest) int {
-	return cmp.Or(cmp.Compare(newest(x.Versions).Record.Score, newest(y.Versions).Record.Score), byCreation(x, y))
+	return cmp.Or(cmp.Compare(newest(x.Versions).Record.Score, newest(y.Versions).Record.Score),
+		byCreation(x, y))
 }
 
 // versionAt is the newest version that had begun, or the first.

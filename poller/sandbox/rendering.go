@@ -41,10 +41,13 @@ type Rendering struct {
 	TimeLayout string         // of createdAt and its like; see EpochSeconds
 	Zone       *time.Location // in which they are written
 	IDs        IDs            // of contact requests
-	Person     string         // the member that holds the person of a contact request; empty: none, the fields stand beside the others
+	// the member that holds the person of a contact request; empty: none, the fields stand beside
+	// the others
+	Person string
 
 	insertions, window any // envelopes: slots, and objects that hold some
-	insertion          any // what a record of the list is: the slot record, or an object that holds it
+	// what a record of the list is: the slot record, or an object that holds it
+	insertion any
 }
 
 // slot is a place of an envelope that each answer fills in, or leaves out.
@@ -71,9 +74,13 @@ var (
 // operations, each with paging, names and times of its own. All of them show the whole model,
 // honestly.
 func Renderings() []Rendering {
-	paging := object{"page": number, "pageSize": size, "hasNextPage": more, "totalItems": total, "totalPages": pages}
+	paging := object{
+		"page": number, "pageSize": size, "hasNextPage": more, "totalItems": total,
+		"totalPages": pages,
+	}
 	items := object{
-		"items": records, "start": offset, "page": number, "itemsPerPage": size, "hasNextPage": more, "resultCount": total, "pageCount": pages,
+		"items": records, "start": offset, "page": number, "itemsPerPage": size,
+		"hasNextPage": more, "resultCount": total, "pageCount": pages,
 	}
 	nested := func(name string) object {
 		return object{
@@ -89,29 +96,45 @@ func Renderings() []Rendering {
 	}
 	list := []Rendering{
 		{ // the plainest reading of the description: contact requests are a plain array
-			Name: "flat", PageBase: 1, insertions: object{"results": records, "page": number, "pageSize": size, "total": total}, window: records,
+			Name: "flat", PageBase: 1,
+			insertions: object{
+				"results": records, "page": number, "pageSize": size,
+				"total": total,
+			}, window: records,
 		},
 		{ // differs from flat wherever it can
-			Name: "nested", MaxPageSize: 50, Window: 25, MaxWindow: 50, TimeLayout: TimeNoColon, Person: "contact",
+			Name: "nested", MaxPageSize: 50, Window: 25, MaxWindow: 50, TimeLayout: TimeNoColon,
+			Person: "contact",
 			insertions: object{
-				"content": records, "number": number, "size": size, "first": first, "last": last, "empty": empty, "totalElements": total, "totalPages": pages,
+				"content": records, "number": number, "size": size, "first": first, "last": last,
+				"empty": empty, "totalElements": total, "totalPages": pages,
 			},
 			insertion: object{"insertion": record},
 			window:    object{"items": records, "numberOfItemsPerPage": size, "totalNumberOfItems": total},
 		},
 		{
-			Name: "leads", PageBase: 1, TimeLayout: TimeZoneless, Zone: Zurich, Person: "sender", insertion: object{"listing": record},
-			insertions: object{"listings": records, "page": number, "pageSize": size, "totalCount": total},
-			window:     object{"leads": records, "count": total},
+			Name: "leads", PageBase: 1, TimeLayout: TimeZoneless, Zone: Zurich, Person: "sender",
+			insertion: object{"listing": record},
+			insertions: object{
+				"listings": records, "page": number, "pageSize": size,
+				"totalCount": total,
+			}, window: object{"leads": records, "count": total},
 		},
 		{Name: "items", PageBase: 1, insertions: items, window: items},
 		{
 			Name: "data", PageBase: 1, TimeLayout: EpochSeconds, IDs: IDNumber,
-			insertions: object{"data": records, "pagination": paging}, window: object{"data": records, "meta": paging},
+			insertions: object{"data": records, "pagination": paging},
+			window:     object{"data": records, "meta": paging},
 		},
-		{Name: "data-nested", PageBase: 1, insertions: nested("insertions"), window: nested("contactRequests")},
+		{
+			Name: "data-nested", PageBase: 1, insertions: nested("insertions"),
+			window: nested("contactRequests"),
+		},
 		{Name: "array", PageBase: 1, TotalsInHeader: true, insertions: records, window: records},
-		{Name: "hal", TimeLayout: EpochMilliseconds, insertions: hal("insertions"), window: hal("contactRequests")},
+		{
+			Name: "hal", TimeLayout: EpochMilliseconds, insertions: hal("insertions"),
+			window: hal("contactRequests"),
+		},
 	}
 	for n := range list {
 		list[n] = list[n].withDefaults()
@@ -172,8 +195,8 @@ const (
 	IDAbsent     IDs = "absent"
 )
 
-// NumberID is the number, as digits, that is written for an id under [IDNumber] and [IDNumberText]. A
-// float64 cannot hold it.
+// NumberID is the number, as digits, that is written for an id under [IDNumber] and [IDNumberText].
+// A float64 cannot hold it.
 func NumberID(id string) string {
 	h := sha256.Sum256([]byte(id))
 	n := binary.BigEndian.Uint64(h[:])>>8 | 1<<54 | 1 // odd, so that rounding always shows
@@ -336,7 +359,8 @@ func (r Rendering) write(tree any) []byte {
 		jsonv2.Deterministic(r.Steady), jsontext.AllowInvalidUTF8(true),
 	}
 	if !r.Steady {
-		how = append(how, jsontext.SpaceAfterColon(rand.IntN(2) == 0), jsontext.SpaceAfterComma(rand.IntN(2) == 0),
+		how = append(how, jsontext.SpaceAfterColon(rand.IntN(2) == 0),
+			jsontext.SpaceAfterComma(rand.IntN(2) == 0),
 			jsontext.Multiline(rand.IntN(4) == 0))
 	}
 	text, err := jsonv2.Marshal(tree, how...)

@@ -35,14 +35,16 @@ func ScenarioNamed(name string) (Scenario, bool) {
 
 // ScenarioOptions of [Scenario.Open]. Only Key is needed.
 type ScenarioOptions struct {
-	Seed      uint64     // decides everything that is invented
-	Key       string     // opens the agencies
-	NextKey   string     // replaces Key where a key is replaced; the provider makes it valid when the story says so
+	Seed uint64 // decides everything that is invented
+	Key  string // opens the agencies
+	// replaces Key where a key is replaced; the provider makes it valid when the story says so
+	NextKey   string
 	Rendering *Rendering // replaces the scenario's own, as far as the story allows
 	// Speed is how much faster than the model's clock it happens. Zero: the scenario's own. Delays
 	// and Retry-After of single answers stay what they are.
 	Speed float64
-	Model Options // Now is the clock that all follows; its Seed decides the ids alone, and is Seed if it is zero
+	// Now is the clock that all follows; its Seed decides the ids alone, and is Seed if it is zero
+	Model Options
 }
 
 // Play is a scenario that has been set up.
@@ -57,7 +59,8 @@ type Play struct {
 	begun     atomic.Int64 // when, by the model's clock, in nanoseconds
 	steps     []step
 	rules     []Rule
-	mu        sync.Mutex // held by the steps of the story, and by its rules while they make something up
+	// held by the steps of the story, and by its rules while they make something up
+	mu sync.Mutex
 }
 
 // step is something that happens so long after the beginning.
@@ -98,7 +101,8 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 func (p *Play) Run(ctx context.Context) {
 	p.begin()
 	for _, s := range append(p.steps, step{p.Scenario.Lasts, func() {}}) {
-		if s.at > p.Scenario.Lasts || !wait(ctx, p.moment(s.at).Sub(p.Model.now())) || ctx.Err() != nil {
+		if s.at > p.Scenario.Lasts || !wait(ctx, p.moment(s.at).Sub(p.Model.now())) ||
+			ctx.Err() != nil {
 			return
 		}
 		p.mu.Lock()
@@ -166,7 +170,8 @@ func Scenarios() []Scenario {
 			set: func(p *Play) {
 				p.stock("A100", 5, 3)
 				hotInsertion(p, "A100")
-				p.misbehave(time.Hour, 3*time.Hour, Rule{Fault: Refuse(http.StatusServiceUnavailable)})
+				p.misbehave(time.Hour, 3*time.Hour,
+					Rule{Fault: Refuse(http.StatusServiceUnavailable)})
 			},
 		},
 		{
@@ -188,7 +193,8 @@ func Scenarios() []Scenario {
 			set: func(p *Play) {
 				p.peaceful()
 				p.after(10*time.Minute, func() { p.Model.AddKey(p.options.NextKey, p.Scenario.Agencies...) })
-				p.after(time.Hour, func() { _ = p.Model.DeactivateKey(p.options.Key) }) // it was added
+				// it was added
+				p.after(time.Hour, func() { _ = p.Model.DeactivateKey(p.options.Key) })
 			},
 		},
 		{
@@ -198,7 +204,8 @@ func Scenarios() []Scenario {
 			Agencies:    []string{"A100", "B200", "C300"}, Speed: 60, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
 				p.peaceful()
-				p.after(20*time.Minute, func() { _ = p.Model.UnlinkKey(p.options.Key, "B200") }) // it was added
+				// it was added
+				p.after(20*time.Minute, func() { _ = p.Model.UnlinkKey(p.options.Key, "B200") })
 			},
 		},
 		{
@@ -209,7 +216,11 @@ func Scenarios() []Scenario {
 			set: func(p *Play) {
 				forbidden := p.stock("A100", 10, 2)[3]
 				p.drizzle(5 * time.Minute)
-				p.misbehave(20*time.Minute, 0, Rule{Operation: OperationContactRequests, Reference: forbidden, Fault: Refuse(http.StatusForbidden)})
+				p.misbehave(20*time.Minute, 0,
+					Rule{
+						Operation: OperationContactRequests, Reference: forbidden,
+						Fault: Refuse(http.StatusForbidden),
+					})
 			},
 		},
 		{
@@ -220,8 +231,9 @@ func Scenarios() []Scenario {
 			set: func(p *Play) {
 				p.peaceful()
 				for _, name := range []string{
-					"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "hangup", "cut", "cut_late",
-					"html", "null", "object", "error", "empty", "garbage", "late", "stall",
+					"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "hangup",
+					"cut", "cut_late", "html", "null", "object", "error", "empty", "garbage",
+					"late", "stall",
 				} {
 					f, _ := FaultNamed(name)
 					p.misbehave(0, 2*time.Hour, Rule{Share: 0.023, Fault: f})
@@ -243,7 +255,8 @@ func Scenarios() []Scenario {
 					after.IDs = IDNumberText
 				}
 				p.rendering.IDs = IDNumber
-				p.misbehave(time.Hour, 0, Rule{Fault: Fault{Rendering: &after, Edit: rename("rankType", "ranking")}})
+				p.misbehave(time.Hour, 0,
+					Rule{Fault: Fault{Rendering: &after, Edit: rename("rankType", "ranking")}})
 			},
 		},
 		{
@@ -255,14 +268,16 @@ func Scenarios() []Scenario {
 				flapping := p.stock("A100", 12, 3)[5]
 				p.drizzle(2 * time.Minute)
 				p.lag = func() time.Duration {
-					return time.Duration((90 + 510*p.random.Float64()) / p.options.Speed * float64(time.Second))
+					return time.Duration(
+						(90 + 510*p.random.Float64()) / p.options.Speed * float64(time.Second))
 				}
-				p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Decide: func(Call) *Fault {
-					if p.now()%(10*time.Minute) < 9*time.Minute+20*time.Second {
-						return nil
-					}
-					return &Fault{Without: []string{flapping}}
-				}})
+				p.misbehave(0, p.Scenario.Lasts,
+					Rule{Operation: OperationInsertions, Decide: func(Call) *Fault {
+						if p.now()%(10*time.Minute) < 9*time.Minute+20*time.Second {
+							return nil
+						}
+						return &Fault{Without: []string{flapping}}
+					}})
 			},
 		},
 		{
@@ -275,18 +290,19 @@ func Scenarios() []Scenario {
 				steady := p.stock("A100", 40, 1)
 				var passing []string
 				p.drizzle(10 * time.Minute)
-				p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Further: true, Decide: func(Call) *Fault {
-					p.mu.Lock()
-					defer p.mu.Unlock()
-					switch gone := p.random.IntN(3); {
-					case gone == 0 && len(passing) > 0:
-						p.withdraw("A100", passing[0])
-						passing = passing[1:]
-					case gone == 1 && len(passing) < len(steady)/2:
-						passing = append(passing, p.publish("A100", 0))
-					}
-					return nil
-				}})
+				p.misbehave(0, p.Scenario.Lasts,
+					Rule{Operation: OperationInsertions, Further: true, Decide: func(Call) *Fault {
+						p.mu.Lock()
+						defer p.mu.Unlock()
+						switch gone := p.random.IntN(3); {
+						case gone == 0 && len(passing) > 0:
+							p.withdraw("A100", passing[0])
+							passing = passing[1:]
+						case gone == 1 && len(passing) < len(steady)/2:
+							passing = append(passing, p.publish("A100", 0))
+						}
+						return nil
+					}})
 			},
 		},
 		{
@@ -303,7 +319,8 @@ func Scenarios() []Scenario {
 					record := p.Model.records("A100", true)[n]
 					record.CreatedAt = time.Time{}
 					p.after(leaves, func() { p.withdraw("A100", reference) })
-					p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) }) // the agency exists
+					// the agency exists
+					p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) })
 					p.after(leaves+away+day, func() { p.write("A100", reference, 0) })
 				}
 			},
@@ -317,9 +334,13 @@ func Scenarios() []Scenario {
 				p.stock("A100", 30, 1)
 				going := p.stock("B200", 30, 1)[:18]
 				p.drizzle(10 * time.Minute)
-				p.misbehave(20*time.Minute, 30*time.Minute, Rule{Operation: OperationInsertions, AgencyID: "A100", Decide: func(Call) *Fault {
-					return &Fault{Without: p.Model.listedReferences("A100")}
-				}})
+				p.misbehave(20*time.Minute, 30*time.Minute,
+					Rule{
+						Operation: OperationInsertions, AgencyID: "A100",
+						Decide: func(Call) *Fault {
+							return &Fault{Without: p.Model.listedReferences("A100")}
+						},
+					})
 				p.after(20*time.Minute, func() { p.withdraw("B200", going...) })
 			},
 		},
@@ -336,7 +357,8 @@ func Scenarios() []Scenario {
 					old = append(old, c.ID)
 				}
 				for n, id := range old {
-					p.after(20*time.Minute+time.Duration(n)*time.Minute, func() { _ = p.Model.Redact(id) }) // it was added
+					// it was added
+					p.after(20*time.Minute+time.Duration(n)*time.Minute, func() { _ = p.Model.Redact(id) })
 				}
 			},
 		},
@@ -368,7 +390,8 @@ func village(p *Play, agencyID string) {
 			id := p.somebodyWrites(agencyID)
 			if n%2 == 0 {
 				odd := pick(p.random, oddMessages...)
-				_ = p.Model.EditContactRequest(id, func(c *ContactRequest) { c.Message = odd }) // it was added
+				// it was added
+				_ = p.Model.EditContactRequest(id, func(c *ContactRequest) { c.Message = odd })
 			}
 		})
 		if n%4 == 3 {

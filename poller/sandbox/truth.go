@@ -9,9 +9,10 @@ import (
 
 // Truth is everything that was ever true, for the judge of a client.
 type Truth struct {
-	At              time.Time             `json:"at"` // when it was read
-	Agencies        []string              `json:"agencies"`
-	Insertions      []InsertionTruth      `json:"insertions"`      // by agency, in order of the last publication
+	At       time.Time `json:"at"` // when it was read
+	Agencies []string  `json:"agencies"`
+	// by agency, in order of the last publication
+	Insertions      []InsertionTruth      `json:"insertions"`
 	ContactRequests []ContactRequestTruth `json:"contactRequests"` // by insertion, oldest first
 }
 
@@ -21,7 +22,8 @@ type InsertionTruth struct {
 	Reference string               `json:"propertyReferenceId"`
 	Visible   []Interval           `json:"visible"`
 	Versions  []Version[Insertion] `json:"versions"` // oldest first
-	Served    int                  `json:"served"`   // good lists that held it: status 200, written to the last byte
+	// good lists that held it: status 200, written to the last byte
+	Served int `json:"served"`
 }
 
 // ContactRequestTruth is the past of one contact request.
@@ -40,7 +42,8 @@ type Version[T any] struct {
 	From   time.Time `json:"from"`
 	Record T         `json:"record"`
 
-	tree object // what answers show of it beside what the rendering decides, made once; never changed
+	// what answers show of it beside what the rendering decides, made once; never changed
+	tree object
 }
 
 // recorded is an [Insertion] or a [ContactRequest].

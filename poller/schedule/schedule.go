@@ -19,9 +19,9 @@
 // requests, and with them λ (see rate).
 //
 // An urgent insertion (it has just appeared, its record has changed, a person asks for it) gets
-// every second turn until the urgent ones are done; fewer while an insertion comes close to the cap.
-// One that a person has named (see Nudge) comes before all of them, but not twice in a row. One whose
-// poll failed is due again after its wait.
+// every second turn until the urgent ones are done; fewer while an insertion comes close to the
+// cap. One that a person has named (see Nudge) comes before all of them, but not twice in a row.
+// One whose poll failed is due again after its wait.
 //
 //	Add, Urge ──► queues by due ──Next──► in flight ──Polled──► new λ, queue
 //	                   ▲                      └───────Put─────► wait, queue
@@ -41,7 +41,8 @@ type Options struct {
 	Interval  time.Duration // minimum between two regular polls of one insertion
 	Staleness time.Duration // the cap: no insertion waits longer; 0: four rounds of polls at Rate
 
-	Changed func() // is called when there may be something to do; nil: nothing is. It must not block
+	// is called when there may be something to do; nil: nothing is. It must not block
+	Changed func()
 }
 
 // Turn is what to poll now.
@@ -384,7 +385,8 @@ func give(i *item) Turn {
 // further, so that the cap is in danger.
 func (s *Schedule) regular(now time.Duration) (i *item, pressed bool) {
 	slack := seconds(s.round()/16) + time.Second
-	for i = s.first(planned, now); i != nil && i.until == 0 && i.due < now-slack; i = s.first(planned, now) {
+	for i = s.first(planned, now); i != nil && i.until == 0 &&
+		i.due < now-slack; i = s.first(planned, now) {
 		if !s.reprice(i, now, 1.03, 2) {
 			return i, true
 		}
@@ -458,7 +460,8 @@ type Wait struct {
 	Never     bool // polled, by any process
 }
 
-// Waits are how the insertions of an agency wait, in no order, and the cap: none should wait longer.
+// Waits are how the insertions of an agency wait, in no order, and the cap: none should wait
+// longer.
 func (s *Schedule) Waits(agencyID string) (all []Wait, limit time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,8 @@ type Access struct {
 	Good       time.Time // the last good response to anything
 	LastAnswer time.Time // the last good one of contact requests
 	HaltEnded  time.Time // the last halt of more than one insertion
-	Trying     string    // the insertion that tries the halt of all contact requests, or has tried it last
+	// the insertion that tries the halt of all contact requests, or has tried it last
+	Trying string
 }
 
 // RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock
@@ -150,7 +151,8 @@ func (x Access) Allow(q listings.Request, now time.Time) (Access, error) {
 		case s == wholeAgency || h.Silent || now.Sub(h.Tried) < RetryRefused:
 			return x, ErrHalted
 		}
-		h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
+		// with what the monotonic clock says, as the day until the next try counts by that
+		h.Tried = now
 		x = x.With(h)
 		if s == allRequests {
 			x.Trying = q.Reference
@@ -205,8 +207,9 @@ func (x Access) Observed(q listings.Request, refused *listings.StatusError, sent
 		return x
 	}
 	return x.With(store.Halt{
-		Scope: s.Scope, Reference: s.Reference, Operation: string(q.Operation), Status: refused.Status,
-		Since: now.UTC(), Tried: now, Key: q.Key, Body: string(refused.Body), Silent: true,
+		Scope: s.Scope, Reference: s.Reference, Operation: string(q.Operation),
+		Status: refused.Status, Since: now.UTC(), Tried: now, Key: q.Key,
+		Body: string(refused.Body), Silent: true,
 	})
 }
 
@@ -229,8 +232,8 @@ const (
 // Decide says what a walk decides about the insertions whose contact requests were refused. One
 // that is still listed is announced, if others are answered; if none is, all contact requests of
 // the agency halt. As long as neither is known the next walk decides, as it does about what was
-// refused while this one was under way; after an hour it is announced. One that is gone is no longer
-// polled, which is no alarm: its halt is silent.
+// refused while this one was under way; after an hour it is announced. One that is gone is no
+// longer polled, which is no alarm: its halt is silent.
 func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, gone []string) {
 	var listed, overdue []store.Halt
 	answered, halted := false, 0
@@ -348,7 +351,8 @@ func (x Access) Answered(q listings.Request, now time.Time) (e Effects) {
 	if h, halted := x.Insertion(q.Reference); halted {
 		x.end(&e, h, "retry_succeeded", now)
 	}
-	if h, halted := x.Halts[allRequests]; halted && h.Tried.After(h.Since) && x.Trying == q.Reference {
+	if h, halted := x.Halts[allRequests]; halted && h.Tried.After(h.Since) &&
+		x.Trying == q.Reference {
 		x.end(&e, h, "retry_succeeded", now)
 	}
 	return e

@@ -81,7 +81,8 @@ func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Ti
 	e.Cleared = append(e.Cleared, id)
 	if a.Kind == Stale {
 		e.announce(&events.WatchRecovered{
-			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation, Ends: Stale, Since: a.Since,
+			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation,
+			Ends: Stale, Since: a.Since,
 		})
 	}
 }

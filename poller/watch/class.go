@@ -68,12 +68,14 @@ func classOfStatus(answer *listings.StatusError) Class {
 		if RetryAfter(answer) > 0 {
 			return ClassBusy
 		}
-	// The request itself is refused, however often it is sent: a reference that a firewall dislikes, a
-	// page too far. Any other status may be about all requests.
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
-		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
-		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
-		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
+	// The request itself is refused, however often it is sent: a reference that a firewall
+	// dislikes, a page too far. Any other status may be about all requests.
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusConflict, http.StatusGone, http.StatusLengthRequired,
+		http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
+		http.StatusRequestedRangeNotSatisfiable, http.StatusExpectationFailed,
+		http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
 		return ClassAside
 	}
 	return ClassTransient // 5xx, redirects, and what is unexpected

@@ -187,7 +187,8 @@ func (c *comparison) update(k store.ContactRequest, f *found) {
 	case c.at.Sub(k.Emptied) >= c.apart():
 		c.redact(&k, f, emptied)
 	}
-	if k.Emptied.IsZero() && (!k.Redacted || f.isAnonymous()) { // else the person would be gone, or back
+	// else the person would be gone, or back
+	if k.Emptied.IsZero() && (!k.Redacted || f.isAnonymous()) {
 		k.Fingerprint, k.Content = f.fingerprint, f.content
 	}
 	if f.other != (store.Short{}) {
@@ -255,7 +256,8 @@ func personFields(f *found) []store.Field {
 func emptiedFields(k store.ContactRequest, f *found) (names []string) {
 	for _, now := range f.PersonFields() {
 		for _, held := range k.Fields {
-			if now.Empty && !held.Empty && (held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
+			if now.Empty && !held.Empty &&
+				(held.Name == now.Name || strings.HasPrefix(held.Name, now.Name+"/")) {
 				names = append(names, held.Name)
 			}
 		}

@@ -104,7 +104,8 @@ func (p *Paged) see(
 		}
 		p.announce(&events.InsertionAppeared{
 			Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: next.Episode,
-			Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: read.Digest,
+			Insertion: summary(read), Defects: read.Defects, Record: read.Record,
+			Digest: read.Digest,
 		})
 	case !k.GoneSince.IsZero(): // a new episode
 		next.Outside, next.Episode, next.Revision = false, next.Episode+1, 0
@@ -146,7 +147,8 @@ func (p *Paged) see(
 func contactStart(a store.Agency) time.Time {
 	begin := a.WatchStart.Add(-beforeBegin)
 	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
-		begin = a.HeardUntil // of a watch that was lost with its store; what it has announced is known by its id
+		// of a watch that was lost with its store; what it has announced is known by its id
+		begin = a.HeardUntil
 	}
 	if !a.Baselined || a.LastCompleteWalk.IsZero() {
 		if a.BaselineSince.After(begin) {
@@ -170,7 +172,8 @@ func summary(i listings.Insertion) events.InsertionSummary {
 // refiltered says whether an insertion came into the watch because the filter has changed: what was
 // there before is then never announced.
 func refiltered(a store.Agency, i store.Insertion) bool {
-	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
+	return i.Baseline && !a.BaselineSince.IsZero() &&
+		!i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }
 
 // changes lists what differs between two records, by path: objects member by member, everything
@@ -259,8 +262,9 @@ type Rules struct {
 func NewRules(ignoreInsertion, ignoreContactRequest, ids []string) Rules {
 	return Rules{
 		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest, ids: ids,
-		outside:   listings.NewOutside(ignoreContactRequest, ids),
-		insertion: rulesID(insertionRules, ignoreInsertion), contactRequest: rulesID(contactRequestRules, slices.Concat(ignoreContactRequest, ids)),
+		outside:        listings.NewOutside(ignoreContactRequest, ids),
+		insertion:      rulesID(insertionRules, ignoreInsertion),
+		contactRequest: rulesID(contactRequestRules, slices.Concat(ignoreContactRequest, ids)),
 	}
 }
 
@@ -271,7 +275,8 @@ func (r Rules) leavingOut(state store.Agency) Rules {
 	}
 	return NewRules(
 		slices.Concat(r.ignoreInsertion, volatilePaths(state, listings.OperationInsertions)),
-		slices.Concat(r.ignoreContactRequest, volatilePaths(state, listings.OperationContactRequests)),
+		slices.Concat(r.ignoreContactRequest,
+			volatilePaths(state, listings.OperationContactRequests)),
 		r.ids,
 	)
 }
@@ -293,8 +298,9 @@ func insertionSummary(s listings.Summary) events.InsertionSummary {
 // contact says in the words of an event what listings read of a person.
 func contact(c listings.Contact) events.Contact {
 	return events.Contact{
-		Salutation: c.Salutation, Gender: c.Gender, FirstName: c.FirstName, LastName: c.LastName, FullName: c.FullName,
-		Company: c.Company, Email: c.Email, Phone: c.Phone, PhoneRaw: c.PhoneRaw, Address: (*events.Address)(c.Address),
-		Language: c.Language, Message: c.Message, PreferredContact: c.PreferredContact, Portal: c.Portal,
+		Salutation: c.Salutation, Gender: c.Gender, FirstName: c.FirstName, LastName: c.LastName,
+		FullName: c.FullName, Company: c.Company, Email: c.Email, Phone: c.Phone,
+		PhoneRaw: c.PhoneRaw, Address: (*events.Address)(c.Address), Language: c.Language,
+		Message: c.Message, PreferredContact: c.PreferredContact, Portal: c.Portal,
 	}
 }

@@ -25,8 +25,9 @@ type found struct {
 	known     *store.ContactRequest // the one that it is; nil: it is new
 	unchanged bool                  // is known by the same id and reads as it did
 	twin      bool                  // another one is the known one, too: both were known as one
-	moved     bool                  // identity itself has changed: it takes the place of the known one
-	as        string                // the id under which a new one is remembered
+	// identity itself has changed: it takes the place of the known one
+	moved bool
+	as    string // the id under which a new one is remembered
 }
 
 // isAnonymous reports whether nothing of the person is left.
@@ -62,8 +63,8 @@ func (c *comparison) read(requests []listings.ContactRequest) (all []*found) {
 }
 
 // identify gives every contact request of a response its id: the first candidate that is present
-// and distinct in it, else its fingerprint. One that is shown twice is one. What reads as it did has
-// the fingerprint that is remembered: most do, and a new lead does not wait for their hashes.
+// and distinct in it, else its fingerprint. One that is shown twice is one. What reads as it did
+// has the fingerprint that is remembered: most do, and a new lead does not wait for their hashes.
 func identify(reference string, all []*found, rules Rules) []*found {
 	for _, f := range all {
 		if f.unchanged {
@@ -249,7 +250,8 @@ func match(
 	}
 	for _, f := range all { // one that is known without an id counts for all that have one now
 		for _, k := range p.known {
-			if f.known == nil && !f.nameless && k.Nameless && samePrint(k, f) && k.Content == f.content {
+			if f.known == nil && !f.nameless && k.Nameless && samePrint(k, f) &&
+				k.Content == f.content {
 				f.known, f.twin = k.ContactRequest, true
 			}
 		}

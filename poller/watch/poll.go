@@ -41,7 +41,8 @@ type Prior struct {
 	State     store.Agency
 	Insertion store.Insertion        // with its last poll
 	Known     []store.ContactRequest // by id
-	Record    func() []byte          // of the insertion, as last read; most responses do not need it
+	// of the insertion, as last read; most responses do not need it
+	Record func() []byte
 	// Elsewhere returns the contact requests of insertions that may be this one under another
 	// reference. It is called only if a contact request is unknown; nil: there are none.
 	Elsewhere func() []store.ContactRequest
@@ -67,7 +68,8 @@ type Poll struct {
 	Newest  time.Time // the newest creation time in an ordered window of the agency; zero: none
 	Longest int       // the maximum number of contact requests that the service has shown at once
 	Totals  bool      // a total was once larger than the number of contact requests beside it
-	Proved  int       // how many contact requests there were when a poll last saw them all; 0: none did
+	// how many contact requests there were when a poll last saw them all; 0: none did
+	Proved int
 }
 
 // Effects is what a decision changes in the store, in one transaction with the events that report
@@ -100,8 +102,9 @@ type Judged struct {
 	Effects
 	Window *Window
 	Closed Closed
-	Fresh  map[string]time.Time // creation times of contact requests unknown before the catch-up, by id
-	Waits  []time.Duration      // latencies of the contact requests announced as live
+	// creation times of contact requests unknown before the catch-up, by id
+	Fresh map[string]time.Time
+	Waits []time.Duration // latencies of the contact requests announced as live
 
 	Newest time.Time // the newest creation time in the response; zero: it has no order
 
@@ -157,7 +160,8 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 	if c.view.ordered {
 		j.Newest = c.view.newest
 	}
-	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 && !Unsettled(prior.State)
+	j.Settled = c.same && c.Effects.Empty() && closed != Open && len(c.fresh) == 0 &&
+		!Unsettled(prior.State)
 	return j
 }
 

@@ -18,14 +18,16 @@ import (
 // it has changed in most records of a page, at least ten, in four walks in a row. Then one event
 // names it, and it is left out of digests and changes until it has been still for a day.
 const (
-	volatileStreak  = 3 // changes that are seen member by member: the one before them is only known by the digest
+	// changes that are seen member by member: the one before them is only known by the digest
+	volatileStreak  = 3
 	volatileChanges = 10
-	volatileMost    = 16    // members of an agency that may be left out
-	volatileWatched = 200   // contact requests of an agency that are compared at once
-	volatileValues  = 50000 // values of members that are left out, which are compared to see whether they are still
-	volatileWalks   = 4
-	stillFor        = 24 * time.Hour
-	stillSeen       = time.Hour // of that in this process
+	volatileMost    = 16  // members of an agency that may be left out
+	volatileWatched = 200 // contact requests of an agency that are compared at once
+	// values of members that are left out, which are compared to see whether they are still
+	volatileValues = 50000
+	volatileWalks  = 4
+	stillFor       = 24 * time.Hour
+	stillSeen      = time.Hour // of that in this process
 )
 
 // Reading is what a response shows of a contact request that was known.
@@ -227,7 +229,8 @@ func Reduced(state store.Agency, page []Listed, r Rules) []Listed {
 		for _, path := range hidden {
 			i.Left[path] = maphash.Bytes(leftSeed, valueAt(i.Record, path))
 		}
-		if digest, err := listings.Digest(i.Record, slices.Concat(r.ignoreInsertion, hidden)); err == nil {
+		if digest, err := listings.Digest(i.Record,
+			slices.Concat(r.ignoreInsertion, hidden)); err == nil {
 			i.Digest = digest
 		}
 	}

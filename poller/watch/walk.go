@@ -69,7 +69,8 @@ type WalkEnd struct {
 	Gone      map[string]struct{} // disappeared, before this walk or with it
 	Over      []string            // of those: not polled any more
 	Published int                 // insertions
-	Again     bool                // another walk follows immediately, because the baseline is not settled
+	// another walk follows immediately, because the baseline is not settled
+	Again bool
 }
 
 const (
@@ -88,7 +89,11 @@ func EndWalk(
 	agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion],
 	record func(reference string) []byte, w Walked, now time.Time,
 ) WalkEnd {
-	e := walkEnd{WalkEnd{Effects: Effects{State: &state}, Gone: map[string]struct{}{}}, agencyID, r, w, now.UTC()}
+	e := walkEnd{
+		WalkEnd{Effects: Effects{State: &state}, Gone: map[string]struct{}{}},
+		agencyID, r,
+		w, now.UTC(),
+	}
 	missing := e.count(all)
 	if w.Complete {
 		e.complete(missing, record)
@@ -241,7 +246,8 @@ func (e *walkEnd) baselined(complete bool) {
 		began = s.BaselineSince
 	}
 	e.announce(&events.WatchBaselined{
-		Common: e.common(), StartedAt: began, Complete: complete, Insertions: len(e.walk.Seen), Announced: s.Announced,
+		Common: e.common(), StartedAt: began, Complete: complete, Insertions: len(e.walk.Seen),
+		Announced: s.Announced,
 	})
 }
 
@@ -256,7 +262,10 @@ func (e *walkEnd) hold(missing int) bool {
 		if reason == "empty_list" {
 			long = max(long, emptyFor)
 		}
-		s.Held = &store.Held{Reason: reason, Since: e.now, Until: e.now.Add(long), Missing: missing, Known: e.Published}
+		s.Held = &store.Held{
+			Reason: reason, Since: e.now, Until: e.now.Add(long), Missing: missing,
+			Known: e.Published,
+		}
 		e.announce(holdBegins(e.agencyID, "", *s.Held))
 		return true
 	case odd:
@@ -281,7 +290,8 @@ func holdBegins(agencyID string, op listings.Operation, h store.Held) events.Pay
 // holdEnds announces that nothing is held any more.
 func holdEnds(agencyID string, op listings.Operation, h store.Held, now time.Time) events.Payload {
 	return &events.WatchRecovered{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Operation: string(op), Ends: "change_held", Since: h.Since,
+		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Operation: string(op),
+		Ends: "change_held", Since: h.Since,
 	}
 }
 
@@ -319,7 +329,8 @@ func Refilter(agencyID string, state store.Agency, filter string, now time.Time)
 	if state.Held != nil {
 		e.announce(holdEnds(agencyID, "", *state.Held, now))
 	}
-	if !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart)) {
+	if !state.Baselined &&
+		(state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart)) {
 		now = state.WatchStart
 	}
 	state.Filter, state.Held = filter, nil

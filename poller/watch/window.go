@@ -15,14 +15,16 @@ import (
 type Closed string
 
 const (
-	Open            Closed = ""
-	ClosedNone      Closed = "none"      // nothing is known, and there is nothing
-	ClosedTotal     Closed = "total"     // as many as the API counts
-	ClosedOverlap   Closed = "overlap"   // the last one was known before
-	ClosedStart     Closed = "start"     // it reaches behind the insertion's start
-	ClosedShort     Closed = "short"     // it is shorter than it may be, and shows every one that is known
-	ClosedReversed  Closed = "reversed"  // the other end shows the same
-	ClosedSteady    Closed = "steady"    // nothing is new, and times are unreadable, where as many were all there is
+	Open          Closed = ""
+	ClosedNone    Closed = "none"    // nothing is known, and there is nothing
+	ClosedTotal   Closed = "total"   // as many as the API counts
+	ClosedOverlap Closed = "overlap" // the last one was known before
+	ClosedStart   Closed = "start"   // it reaches behind the insertion's start
+	// it is shorter than it may be, and shows every one that is known
+	ClosedShort    Closed = "short"
+	ClosedReversed Closed = "reversed" // the other end shows the same
+	// nothing is new, and times are unreadable, where as many were all there is
+	ClosedSteady    Closed = "steady"
 	ClosedUnordered Closed = "unordered" // its list is in no order, which was reported
 	ClosedGivenUp   Closed = "given up"  // no question shows more
 	ClosedSilent    Closed = "silent"    // nothing is shown where some are known: it says nothing
@@ -77,7 +79,8 @@ const fewCut = 10
 // viewOf reads the times of a response. A few unreadable ones are stepped over. longest is the
 // largest number that the service has shown at once.
 func viewOf(r Response, longest int) view {
-	v := view{cut: r.NumberOfItemsPerPage > 0 && r.count() >= r.NumberOfItemsPerPage || r.count() >= max(longest, fewCut)}
+	v := view{cut: r.NumberOfItemsPerPage > 0 && r.count() >= r.NumberOfItemsPerPage ||
+		r.count() >= max(longest, fewCut)}
 	var times []time.Time
 	for _, c := range r.Requests {
 		if !c.CreatedAt.IsZero() {
@@ -86,7 +89,8 @@ func viewOf(r Response, longest int) view {
 		}
 	}
 	if v.readable = 2*len(times) >= len(r.Requests); len(times) > 0 {
-		v.oldest, v.newest = slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)
+		v.oldest, v.newest = slices.MinFunc(times, time.Time.Compare),
+			slices.MaxFunc(times, time.Time.Compare)
 	}
 	falls := slices.IsSortedFunc(times, func(a, b time.Time) int { return b.Compare(a) })
 	v.ordered = v.readable && r.newestFirst() && falls
@@ -110,7 +114,8 @@ func (v view) shows(second time.Time) bool {
 // closed reports why the window is closed by a response, after which it is next.
 func (c *comparison) closed(r Response, next *Window) Closed {
 	v, count := c.view, r.count()
-	whole := c.missing == 0 && r.Unreadable == 0 && r.Total <= count // every one that is known or counted
+	// every one that is known or counted
+	whole := c.missing == 0 && r.Unreadable == 0 && r.Total <= count
 	current := v.ordered && c.isCurrent()
 	switch {
 	case count == 0 && len(c.Known) == 0 && r.Total <= 0:
@@ -204,16 +209,17 @@ const (
 const ComesBackWithin = 2*LateArrivals + zoneless + 2*time.Hour
 
 // startOf is the moment before which contact requests of an insertion are old. Until a list was
-// shown the zone of a time is in doubt. From then on it is never later than the newest time that the
-// agency has shown, for our clock may be ahead of the API's: what this insertion alone has shown
-// says nothing where its first window was empty.
+// shown the zone of a time is in doubt. From then on it is never later than the newest time that
+// the agency has shown, for our clock may be ahead of the API's: what this insertion alone has
+// shown says nothing where its first window was empty.
 func (c *comparison) startOf(zoned bool) time.Time {
 	start := c.Insertion.Start
 	if !c.Insertion.Listed && !zoned {
 		return start.Add(-zoneless)
 	}
 	if newest := c.Newest; c.Insertion.Listed && !newest.IsZero() {
-		for _, k := range c.Known { // after a restart others may have shown less than this one did before
+		// after a restart others may have shown less than this one did before
+		for _, k := range c.Known {
 			newest = later(newest, k.CreatedAt)
 		}
 		return earlier(start, newest)

@@ -53,8 +53,10 @@ func (c *checker) access(ctx context.Context) (of poller.AgencyKeys, longest *li
 	ended := false
 	for _, a := range c.poll.Agencies {
 		if halt := c.halts[a.ID]; halt != nil {
-			c.report.fail(SectionAPI, fmt.Sprintf("%s: polling stopped for %s, because %s; no request was sent", a.ID,
-				message.Scope(halt.Scope), ops.RefusalText(halt.Status, halt.ProbableReason)), halt.Advice)
+			c.report.fail(SectionAPI,
+				fmt.Sprintf("%s: polling stopped for %s, because %s; no request was sent", a.ID,
+					message.Scope(halt.Scope), ops.RefusalText(halt.Status, halt.ProbableReason)),
+				halt.Advice)
 			continue
 		}
 		if ended {
@@ -84,8 +86,11 @@ func (c *checker) access(ctx context.Context) (of poller.AgencyKeys, longest *li
 		others := byKey[r.Key]
 		others.Refused--
 		reason, advice := poller.Refusal(r.AgencyID, r, others)
-		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(r.AgencyID, ""), "check again", 1) // nothing is halted
-		c.report.fail(SectionAPI, r.AgencyID+": "+ops.RefusalText(r.Status, reason)+"; run would halt there", advice)
+		// nothing is halted
+		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(r.AgencyID, ""), "check again",
+			1)
+		c.report.fail(SectionAPI,
+			r.AgencyID+": "+ops.RefusalText(r.Status, reason)+"; run would halt there", advice)
 	}
 	return of, longest
 }
@@ -130,8 +135,9 @@ func explain(err error) (text, remedy string) {
 	elsewhere := false
 	switch e := of.(type) {
 	case *listings.TransportError:
-		return "no response (" + text + ")", "are DOORBELL_BASE_URL, DNS, network and HTTPS_PROXY right? " +
-			"An authority of your own goes into DOORBELL_CA_FILE"
+		return "no response (" + text + ")",
+			"are DOORBELL_BASE_URL, DNS, network and HTTPS_PROXY right? " +
+				"An authority of your own goes into DOORBELL_CA_FILE"
 	case *listings.StatusError:
 		elsewhere = e.Status/100 == 3 || e.Status == http.StatusNotFound
 	case *listings.DriftError:
@@ -149,27 +155,31 @@ func explain(err error) (text, remedy string) {
 func (c *checker) responses(ctx context.Context, a poller.AgencyKeys, list *listings.InsertionsPage) {
 	c.report.ok(SectionResponses, "insertions are at %s", place(list.Envelope))
 	if list.Unreadable > 0 {
-		c.report.warn(SectionResponses, fmt.Sprintf("elements of the list without a propertyReferenceId: %d", list.Unreadable),
+		c.report.warn(SectionResponses,
+			fmt.Sprintf("elements of the list without a propertyReferenceId: %d", list.Unreadable),
 			"walks will be partial; ask the provider")
 	}
 	for _, i := range someOf(list) {
-		page, err := c.client.ContactRequests(ctx, a.Key, a.ID, i.Reference, listings.ContactRequestsQuery{
-			NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc",
-		})
+		page, err := c.client.ContactRequests(ctx, a.Key, a.ID, i.Reference,
+			listings.ContactRequestsQuery{
+				NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc",
+			})
 		switch {
 		case poller.NoneStatus(err) != 0:
 			continue
 		case err != nil:
 			text, _ := explain(err)
-			c.report.fail(SectionResponses, "contact requests: "+text, "if it stays so, no lead is seen: ask the provider "+
-				"whether the key may read contact requests, or name the place of the records in DOORBELL_RECORDS_PATH")
+			c.report.fail(SectionResponses, "contact requests: "+text,
+				"if it stays so, no lead is seen: ask the provider "+
+					"whether the key may read contact requests, or name the place of the records in DOORBELL_RECORDS_PATH")
 			return
 		case len(page.ContactRequests) > 0:
 			c.contactRequests(page)
 			return
 		}
 	}
-	c.report.ok(SectionResponses, "no contact request was seen, so their ids and times are not known yet")
+	c.report.ok(SectionResponses,
+		"no contact request was seen, so their ids and times are not known yet")
 }
 
 // someOf are two insertions of a list, or all it has.
@@ -189,9 +199,12 @@ func (c *checker) contactRequests(window *listings.ContactRequestsPage) {
 	}
 	at := slices.IndexFunc(fields, func(field string) bool { return isDistinct(field, window.ContactRequests) })
 	if at >= 0 {
-		c.report.ok(SectionResponses, "contact requests are at %s; their id is /%s", place(window.Envelope), fields[at])
+		c.report.ok(SectionResponses, "contact requests are at %s; their id is /%s",
+			place(window.Envelope), fields[at])
 	} else {
-		c.report.warn(SectionResponses, fmt.Sprintf("contact requests are at %s; no known member tells them apart", place(window.Envelope)),
+		c.report.warn(SectionResponses,
+			fmt.Sprintf("contact requests are at %s; no known member tells them apart",
+				place(window.Envelope)),
 			"name one in DOORBELL_CONTACT_ID_FIELDS; otherwise their content does, and two equal ones in the same second are one")
 	}
 	form := window.ContactRequests[0].CreatedForm
@@ -200,7 +213,8 @@ func (c *checker) contactRequests(window *listings.ContactRequestsPage) {
 		c.report.warn(SectionResponses, text,
 			"those without a time count as old at the first poll of an insertion; ask the provider for createdAt as RFC 3339")
 	case listings.FormZoneless:
-		c.report.ok(SectionResponses, "%s; it is read as %s (DOORBELL_TIMEZONE)", text, c.config.Poll.Timezone)
+		c.report.ok(SectionResponses, "%s; it is read as %s (DOORBELL_TIMEZONE)", text,
+			c.config.Poll.Timezone)
 	default:
 		c.report.ok(SectionResponses, "%s", text)
 	}

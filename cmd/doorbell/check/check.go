@@ -89,14 +89,16 @@ func newChecker(cfg *config.Config, version string) *checker {
 
 // configuration reports what is configured, and a table of routes that run would refuse.
 func (c *checker) configuration(version string) {
-	c.report.ok(sectionConfig, "%s at %s", ops.Counted(len(c.config.Agencies), "agency"), c.config.Poll.BaseURL)
+	c.report.ok(sectionConfig, "%s at %s", ops.Counted(len(c.config.Agencies), "agency"),
+		c.config.Poll.BaseURL)
 	set, err := receivers.Open(c.config, version)
 	if err != nil {
 		c.report.refuse(sectionConfig, err)
 		return
 	}
 	defer set.Close()
-	c.report.ok(sectionConfig, "%s, not tried here: doorbell routes ls lists them, doorbell forward --test sends a test",
+	c.report.ok(sectionConfig,
+		"%s, not tried here: doorbell routes ls lists them, doorbell forward --test sends a test",
 		ops.Counted(len(set.Distinct()), "receiver"))
 }
 
@@ -107,12 +109,15 @@ func (c *checker) findDaemon(ctx context.Context) error {
 		return c.readStore()
 	}
 	if err != nil {
-		return exit.Unavailable(fmt.Errorf("the daemon does not report its state: %w", err), "look at its log")
+		return exit.Unavailable(fmt.Errorf("the daemon does not report its state: %w", err),
+			"look at its log")
 	}
 	c.report.DaemonRunning = true
 	c.report.ok(SectionDisk, "a daemon is running here; doorbell status shows how it does")
 	if s.NATS.Problem != "" || !s.NATS.Connected {
-		c.report.fail(SectionNATS, "the daemon does not publish: "+cmp.Or(s.NATS.Problem, "it has no connection"), "see doorbell status")
+		c.report.fail(SectionNATS,
+			"the daemon does not publish: "+cmp.Or(s.NATS.Problem, "it has no connection"),
+			"see doorbell status")
 	}
 	for _, a := range s.Watch.Agencies {
 		if path, known := a.Places[listings.OperationInsertions]; known {
@@ -121,7 +126,8 @@ func (c *checker) findDaemon(ctx context.Context) error {
 		for _, h := range a.Halts {
 			if h.Scope != events.ScopeInsertion {
 				c.halts[a.AgencyID] = &store.Halt{
-					Scope: h.Scope, Status: h.Status, ProbableReason: h.ProbableReason, Advice: h.Advice,
+					Scope: h.Scope, Status: h.Status, ProbableReason: h.ProbableReason,
+					Advice: h.Advice,
 				}
 			}
 		}
@@ -144,7 +150,8 @@ func (c *checker) readStore() error {
 	}
 	if errors.As(err, new(*store.LockedError)) {
 		return exit.Unavailable(
-			fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
+			fmt.Errorf("the daemon holds the store and does not answer: %w", err),
+			exit.AdviceOnHolder)
 	}
 	if errors.Is(err, fs.ErrNotExist) { // the first start makes it
 		return nil

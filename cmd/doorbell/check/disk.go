@@ -18,7 +18,8 @@ func (c *checker) disk() {
 	b := c.config.Base
 	dir := filepath.Clean(b.DataDir)
 	if err := ops.CheckPath(filepath.Join(dir, daemon.SocketFile)); err != nil {
-		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set it to a shorter path"))
+		c.report.refuse(SectionDisk,
+			exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set it to a shorter path"))
 		return
 	}
 	nearest := dir // or what of its parents exists
@@ -29,7 +30,9 @@ func (c *checker) disk() {
 		nearest = filepath.Dir(nearest)
 	}
 	if info, err := os.Stat(nearest); err != nil || !info.IsDir() || !exit.MayWrite(nearest) {
-		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", nearest), exit.LetWrite(dir)))
+		c.report.refuse(SectionDisk,
+			exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", nearest),
+				exit.LetWrite(dir)))
 		return
 	}
 	free, known := exit.FreeSpace(nearest)
@@ -47,8 +50,9 @@ func (c *checker) disk() {
 	case free < exit.LeastSpace:
 		c.report.fail(SectionDisk, text, "make space on the disk of "+dir)
 	case free < wanted:
-		c.report.warn(SectionDisk, text, "doorbell ends on a full disk: lower DOORBELL_STORE_MAX and DOORBELL_STREAM_MAX, "+
-			"or put DOORBELL_DATA_DIR on a larger disk")
+		c.report.warn(SectionDisk, text,
+			"doorbell ends on a full disk: lower DOORBELL_STORE_MAX and DOORBELL_STREAM_MAX, "+
+				"or put DOORBELL_DATA_DIR on a larger disk")
 	default:
 		c.report.ok(SectionDisk, "%s", text)
 	}

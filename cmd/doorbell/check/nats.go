@@ -50,22 +50,26 @@ func (c *checker) external(ctx context.Context) {
 	}
 	defer nc.Close()
 	if options.Connected(ctx, nc.Conn) {
-		c.report.ok(SectionNATS, "external, %s answers: version %s", url, nc.ConnectedServerVersion())
+		c.report.ok(SectionNATS, "external, %s answers: version %s", url,
+			nc.ConnectedServerVersion())
 		c.stream(ctx, nc)
 		return
 	}
 	text := fmt.Sprintf("%s does not answer within %s", url, options.Patience)
-	if errors.Is(nc.LastError(), nats.ErrAuthorization) { // other errors may quote what is configured
+	// other errors may quote what is configured
+	if errors.Is(nc.LastError(), nats.ErrAuthorization) {
 		text = url + " refuses our credentials"
 	}
-	c.report.fail(SectionNATS, text, "check NATS_URL, the network, and the other NATS_ variables; run would wait for it and keep events in the store")
+	c.report.fail(SectionNATS, text,
+		"check NATS_URL, the network, and the other NATS_ variables; run would wait for it and keep events in the store")
 }
 
 // stream compares the stream with what it should be, and changes nothing.
 func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	b := c.config.Base
 	want := relay.Options{
-		Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Prefix: b.SubjectPrefix, Stream: b.Stream(), MaxAge: b.Retention,
+		MaxBytes: int64(b.StreamMax),
 	}.StreamConfig()
 	ctx, cancel := context.WithTimeout(ctx, options.Patience)
 	defer cancel()
@@ -80,10 +84,12 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	}
 	switch name := "stream " + b.Stream(); {
 	case missing && b.StreamManage != "auto":
-		c.report.fail(SectionNATS, name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
+		c.report.fail(SectionNATS,
+			name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
 			"make it, or set DOORBELL_STREAM_MANAGE=auto")
 	case missing && other != "":
-		c.report.fail(SectionNATS, fmt.Sprintf("%s is missing: stream %s holds %s already", name, other, want.Subjects[0]),
+		c.report.fail(SectionNATS,
+			fmt.Sprintf("%s is missing: stream %s holds %s already", name, other, want.Subjects[0]),
 			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX")
 	case missing && errors.Is(err, jetstream.ErrStreamNotFound):
 		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
@@ -94,7 +100,8 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 		c.report.fail(SectionNATS, "the stream cannot be examined: "+stream.Explain(nc, err).Error(),
 			"until this works, run keeps events in the store")
 	case len(found.Different) > 0:
-		c.report.warn(SectionNATS, name+" can be used, but differs: "+strings.Join(found.Different, "; "),
+		c.report.warn(SectionNATS,
+			name+" can be used, but differs: "+strings.Join(found.Different, "; "),
 			"change it if this is not meant; doorbell does not")
 	default:
 		c.report.ok(SectionNATS, "%s is as it should be", name)

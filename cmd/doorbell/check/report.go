@@ -30,7 +30,8 @@ const (
 // Report is what `doorbell check` found, and what it prints with --json. It holds no key and no
 // value from a record.
 type Report struct {
-	ExitCode      int    `json:"exitCode"` // 0: run would work, or the daemon does; warnings are allowed
+	// 0: run would work, or the daemon does; warnings are allowed
+	ExitCode      int    `json:"exitCode"`
 	DaemonRunning bool   `json:"daemonRunning"`
 	Requests      int    `json:"requests"` // begun at the API
 	Lines         []Line `json:"lines"`
@@ -98,7 +99,8 @@ func (r *Report) WriteText(w io.Writer, o ops.TextOptions) error {
 		}
 	}
 	if r.ExitCode == exit.Done {
-		fmt.Fprintf(&b, "Nothing stands in the way. %s to the API.\n", ops.Counted(r.Requests, "request"))
+		fmt.Fprintf(&b, "Nothing stands in the way. %s to the API.\n",
+			ops.Counted(r.Requests, "request"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -51,7 +51,8 @@ func Shape(ctx context.Context, c *config.Config, version string) (shape.File, e
 		}
 	}
 	if f.Responses = r.responses; len(f.Responses) == 0 || ctx.Err() != nil {
-		return f, exit.Failed(errors.New("there is no response to describe, and nothing was written"),
+		return f, exit.Failed(
+			errors.New("there is no response to describe, and nothing was written"),
 			"doorbell check says why")
 	}
 	return f, nil
@@ -63,12 +64,14 @@ func (r *recorder) shapesOf(ctx context.Context, a poller.AgencyKeys, page *list
 		PageSize: listings.PageSize, Page: 1, Other: r.poll.Filter, Place: page.Place(),
 	})
 	for _, i := range someOf(page) {
-		if class := watch.Classify(err); class == watch.ClassRefused || slices.Contains(endings, class) {
+		if class := watch.Classify(err); class == watch.ClassRefused ||
+			slices.Contains(endings, class) {
 			return
 		}
-		_, err = r.client.ContactRequests(ctx, a.Key, a.ID, i.Reference, listings.ContactRequestsQuery{
-			NumberOfItemsPerPage: 100, SortBy: "createdAt", SortOrder: "desc",
-		})
+		_, err = r.client.ContactRequests(ctx, a.Key, a.ID, i.Reference,
+			listings.ContactRequestsQuery{
+				NumberOfItemsPerPage: 100, SortBy: "createdAt", SortOrder: "desc",
+			})
 	}
 }
 

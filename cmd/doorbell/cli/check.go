@@ -59,7 +59,8 @@ func (cmd *CheckCmd) shape(ctx context.Context, p *program, cfg *config.Config) 
 	if err := cmp.Or(f.Write(&text), os.WriteFile(cmd.Shape, text.Bytes(), 0o600)); err != nil {
 		return exit.IO(err, "choose another file")
 	}
-	return p.print(fmt.Sprintf("The form of %s is in %s. It holds no value of a response; read it before you hand it on.",
+	return p.print(fmt.Sprintf(
+		"The form of %s is in %s. It holds no value of a response; read it before you hand it on.",
 		ops.Counted(len(f.Responses), "response"), cmd.Shape))
 }
 

@@ -112,7 +112,8 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		kong.Bind(p),
 		// What a command's Run asks for:
 		kong.BindToProvider(func() (*config.Config, error) { return config.Read(p.environ) }),
-		kong.BindToProvider(p.openLog), kong.BindToProvider(p.openPeople), kong.BindToProvider(p.openDeadLetters),
+		kong.BindToProvider(p.openLog), kong.BindToProvider(p.openPeople),
+		kong.BindToProvider(p.openDeadLetters),
 	)
 	if err != nil {
 		return err
@@ -134,12 +135,14 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 	parser, err := kong.New(new(grammar), append(more,
 		kong.Name("doorbell"),
 		kong.Description("Polls a listings API, publishes what changes to NATS, and sends leads to Slack, Teams, mail or a webhook."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: usualWidth}),
+		kong.ConfigureHelp(
+			kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: usualWidth}),
 		groups,
 		kong.Vars{
-			"version":   "doorbell " + release,
-			"scenarios": strings.Join(scenarioNames(), ","),
-			"receivers": strings.Join(receivers.Kinds, ","), "receivers_or": strings.Join(receivers.Kinds, "|"),
+			"version":      "doorbell " + release,
+			"scenarios":    strings.Join(scenarioNames(), ","),
+			"receivers":    strings.Join(receivers.Kinds, ","),
+			"receivers_or": strings.Join(receivers.Kinds, "|"),
 		},
 	)...)
 	if err != nil {
@@ -165,8 +168,10 @@ func usageError(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context.Selected() != nil {
 		command = parse.Context.Selected().FullPath()
-		if strings.HasPrefix(text, "unexpected argument") && slices.Contains([]string{"doorbell forget", "doorbell export"}, command) {
-			text = "an argument without a flag: write --email, --phone, --request or --insertion before it" // it may be an address
+		if strings.HasPrefix(text, "unexpected argument") &&
+			slices.Contains([]string{"doorbell forget", "doorbell export"}, command) {
+			// it may be an address
+			text = "an argument without a flag: write --email, --phone, --request or --insertion before it"
 		}
 	}
 	return exit.Usage(text, command+" --help shows how")

@@ -94,8 +94,9 @@ func (c *DemoCmd) watch(ctx context.Context, p *program, out io.Writer, api made
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Read(append(api.fast(dir), "DOORBELL_NATS_LISTEN="+natsListen, "DOORBELL_HTTP_LISTEN="+httpListen,
-		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_STREAM_MAX=1GiB"), config.GroupPoll)
+	cfg, err := config.Read(
+		append(api.fast(dir), "DOORBELL_NATS_LISTEN="+natsListen, "DOORBELL_HTTP_LISTEN="+httpListen,
+			"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_STREAM_MAX=1GiB"), config.GroupPoll)
 	if err != nil {
 		return err
 	}
@@ -133,9 +134,10 @@ What was there before is learned first and not announced. Then, as it happens:
 	case ctx.Err() != nil: // the end of the demo is no failure to connect
 		err = nil
 	case err == nil:
-		count, err = EventForm{JSON: c.JSON}.print(ctx, p, p.tail(ctx, conn, demoStream), func(e ops.LoggedEvent, width int) string {
-			return ops.Line(e.Event, true, width) // its people are made up
-		})
+		count, err = EventForm{JSON: c.JSON}.print(ctx, p, p.tail(ctx, conn, demoStream),
+			func(e ops.LoggedEvent, width int) string {
+				return ops.Line(e.Event, true, width) // its people are made up
+			})
 	}
 	stop()
 	err = errors.Join(err, <-ended)
@@ -166,7 +168,8 @@ const (
 func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir string) error {
 	began := time.Now()
 	say := func(format string, args ...any) {
-		fmt.Fprintf(out, "  %5.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintf(out, "  %5.1f s  %s\n", time.Since(began).Seconds(),
+			fmt.Sprintf(format, args...))
 	}
 	urls, stop, err := natsd.StartThree(ctx, filepath.Join(dir, "nats"))
 	if err != nil {
@@ -188,7 +191,8 @@ func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir st
 	fmt.Fprintf(out, "doorbell demo: three NATS servers and two doorbells, one and two. "+
 		"Everything is made up, and gone when it ends.\n\n  NATS  %s\n\n", urls)
 	launch := func(name string) (kill func(), err error) {
-		environ := append(api.fast(filepath.Join(dir, name)), "NATS_URL="+urls, "DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
+		environ := append(api.fast(filepath.Join(dir, name)), "NATS_URL="+urls,
+			"DOORBELL_STANDBY=demo", "DOORBELL_HTTP_LISTEN=off")
 		return launchRun(ctx, environ)
 	}
 	killOne, err := launch("one")
@@ -221,11 +225,13 @@ func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir st
 	}
 	reading, stopReading := context.WithTimeout(ctx, takeoverLimit)
 	defer stopReading()
-	leads, lost, doubled, err := compare(reading, p.tail(reading, conn, demoStream), api.model.Truth(), since)
+	leads, lost, doubled, err := compare(reading, p.tail(reading, conn, demoStream),
+		api.model.Truth(), since)
 	if err != nil {
 		return err
 	}
-	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost, doubled)
+	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost,
+		doubled)
 	if lost+doubled > 0 {
 		return errors.New("the stream does not hold each contact request once")
 	}
@@ -263,7 +269,9 @@ func (m *madeUp) isAsked(ctx context.Context) error {
 
 // compare looks in a stream for the contact requests that the API showed since a moment. It reads
 // until the last one has arrived.
-func compare(ctx context.Context, list iter.Seq2[ops.LoggedEvent, error], truth sandbox.Truth, since time.Time) (leads, lost, doubled int, err error) {
+func compare(ctx context.Context, list iter.Seq2[ops.LoggedEvent, error], truth sandbox.Truth,
+	since time.Time,
+) (leads, lost, doubled int, err error) {
 	arrived := map[string]int{}
 	for _, c := range truth.ContactRequests {
 		if c.VisibleFrom.After(since) && c.VisibleFrom.Before(time.Now()) {

@@ -136,8 +136,10 @@ func (c *letterChoice) each(p *program, dead *deadLetters, done string, do func(
 	if failed == 0 {
 		return err
 	}
-	return cmp.Or(err, exit.Failed(fmt.Errorf("%d of %d dead letters stay, or were not there", failed, len(outcomes)),
-		"doorbell dlq ls lists them"))
+	return cmp.Or(err,
+		exit.Failed(fmt.Errorf("%d of %d dead letters stay, or were not there", failed,
+			len(outcomes)),
+			"doorbell dlq ls lists them"))
 }
 
 // deadLetters are those of a NATS, and the list of those that it held when it was opened.

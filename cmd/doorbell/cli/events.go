@@ -72,7 +72,8 @@ func (f EventForm) print(ctx context.Context, p *program, list iter.Seq2[ops.Log
 
 // csvOf returns a function that writes events as rows of a table for an office, with people's data.
 func csvOf(w io.Writer) (func(ops.LoggedEvent) error, error) {
-	c, err := leads.NewCSV(w, "recorded_utc", "created_utc", "agency", "type", "reference", "title", "street", "postal_code", "locality",
+	c, err := leads.NewCSV(w, "recorded_utc", "created_utc", "agency", "type", "reference", "title",
+		"street", "postal_code", "locality",
 		"name", "email", "phone", "message", "score", "origin", "published", "ce_id", "ce_sequence")
 	return func(e ops.LoggedEvent) error { return c.Row(cellsOf(e)...) }, err
 }
@@ -96,10 +97,11 @@ func cellsOf(l ops.LoggedEvent) []string {
 		published = "no"
 	}
 	return []string{
-		spreadsheetTime(e.RecordedTime), spreadsheetTime(p.CreatedAt), e.AgencyID, string(e.Type), e.Reference,
-		i.Title, i.Street, i.PostalCode, i.Locality, name, person.Email, cmp.Or(person.Phone, person.PhoneRaw), person.Message,
-		strings.Trim(strings.TrimPrefix(string(p.Score), "null"), `"`), string(e.Origin), published, e.ID,
-		strconv.FormatUint(e.Sequence, 10),
+		spreadsheetTime(e.RecordedTime), spreadsheetTime(p.CreatedAt), e.AgencyID, string(e.Type),
+		e.Reference, i.Title, i.Street, i.PostalCode, i.Locality, name, person.Email,
+		cmp.Or(person.Phone, person.PhoneRaw), person.Message,
+		strings.Trim(strings.TrimPrefix(string(p.Score), "null"), `"`), string(e.Origin), published,
+		e.ID, strconv.FormatUint(e.Sequence, 10),
 	}
 }
 
@@ -197,7 +199,8 @@ func (c *EventsShowCmd) Validate() error {
 func (c *EventsShowCmd) Run(ctx context.Context, p *program, log *eventLog) error {
 	n, err := c.print(ctx, p, log.Events(ctx, c.query), shown)
 	if n == 0 && err == nil {
-		err = exit.Failed(errors.New(noEvent), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+		err = exit.Failed(errors.New(noEvent),
+			"doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 	}
 	return err
 }
@@ -206,7 +209,9 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, log *eventLog) erro
 // without the API's record and people's data.
 func shown(e ops.LoggedEvent, _ int) string {
 	_, parts := ops.Tell(e.Event, false)
-	head := ops.Printable(string(e.Event.Type) + " of " + e.Event.AgencyID + ": " + strings.Join(parts, "  ") + waits(e))
+	head := ops.Printable(
+		string(e.Event.Type) + " of " + e.Event.AgencyID + ": " + strings.Join(parts, "  ") +
+			waits(e))
 	masked, ok := ops.Masked(e.Event)
 	text, err := masked.AppendJSON(nil)
 	var b bytes.Buffer
@@ -236,8 +241,8 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		return err
 	}
 	_, err = c.print(ctx, p, p.tail(ctx, nc, relay.TailOptions{
-		Stream: cfg.Base.Stream(), Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
-		All: c.All, Since: time.Time(c.Since),
+		Stream: cfg.Base.Stream(), Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency,
+		Type: events.Type(c.Type), All: c.All, Since: time.Time(c.Since),
 	}), func(e ops.LoggedEvent, width int) string { return ops.Line(e.Event, false, width) })
 	if err != nil {
 		return exit.Failed(err, "check NATS_URL and DOORBELL_SUBJECT_PREFIX")
@@ -246,7 +251,9 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 }
 
 // tail yields what arrives in a stream, and notes what is odd.
-func (p *program) tail(ctx context.Context, nc stream.Conn, o relay.TailOptions) iter.Seq2[ops.LoggedEvent, error] {
+func (p *program) tail(ctx context.Context, nc stream.Conn,
+	o relay.TailOptions,
+) iter.Seq2[ops.LoggedEvent, error] {
 	return func(yield func(ops.LoggedEvent, error) bool) {
 		for e, err := range relay.Tail(ctx, nc, o) {
 			switch {
@@ -301,7 +308,8 @@ func (f *EventFilter) Validate() error {
 // query returns the query that the flags mean.
 func (f *EventFilter) query() ops.EventQuery {
 	return ops.EventQuery{
-		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion, Since: time.Time(f.Since), Until: time.Time(f.Until),
-		FromSequence: f.FromSequence, ToSequence: f.ToSequence,
+		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion,
+		Since: time.Time(f.Since), Until: time.Time(f.Until), FromSequence: f.FromSequence,
+		ToSequence: f.ToSequence,
 	}
 }

@@ -30,7 +30,8 @@ type PersonFlags struct {
 // the command line.
 const fromInput = "-"
 
-// Validate refuses flags that match no person. What is read from standard input is checked by wanted.
+// Validate refuses flags that match no person. What is read from standard input is checked by
+// wanted.
 func (f *PersonFlags) Validate() error {
 	if f.Email == fromInput || f.Phone == fromInput {
 		return nil
@@ -48,13 +49,14 @@ func (f *PersonFlags) wanted(stdin io.Reader) (people.Wanted, error) {
 		}
 	}
 	w := people.Wanted{
-		Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request, PropertyReferenceID: f.Insertion,
-		AgencyID: f.Agency, NotNamed: f.NotNamed,
+		Email: f.Email, Phone: f.Phone, ContactRequestID: f.Request,
+		PropertyReferenceID: f.Insertion, AgencyID: f.Agency, NotNamed: f.NotNamed,
 	}
 	err := w.Check()
 	switch {
 	case errors.Is(err, people.ErrNobody):
-		err = errors.New("write one of --email, --phone, --request and --insertion, or the latter two")
+		err = errors.New(
+			"write one of --email, --phone, --request and --insertion, or the latter two")
 	case errors.Is(err, people.ErrEmail):
 		err = fmt.Errorf("--email: %w", err)
 	case err != nil:
@@ -140,7 +142,8 @@ func perPlace(of map[string]int) string {
 }
 
 func receiptText(r people.Receipt, dir string) string {
-	text := "Erased: " + perPlace(r.Erased) + "\n\nOut of reach, and yours to erase:\n  " + strings.Join(r.OutOfReach, "\n  ") + "\n"
+	text := "Erased: " + perPlace(r.Erased) + "\n\nOut of reach, and yours to erase:\n  " +
+		strings.Join(r.OutOfReach, "\n  ") + "\n"
 	if r.FreePages == people.AtNextStart {
 		text += "\nFree pages of the store's file may hold the person until the next start compacts it.\n"
 	}

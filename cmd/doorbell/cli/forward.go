@@ -40,8 +40,8 @@ func (c *ForwardCmd) Validate() error {
 	return nil
 }
 
-// receivers opens those of a kind, which has to be configured; without a kind all of them. It prints
-// the warnings even if nothing is configured: a name may be misspelt.
+// receivers opens those of a kind, which has to be configured; without a kind all of them. It
+// prints the warnings even if nothing is configured: a name may be misspelt.
 func (p *program) receivers(kind, name string) (*config.Config, *receivers.Set, error) {
 	c, err := config.Read(p.environ, config.GroupForward)
 	p.warn(c.Warnings)
@@ -54,7 +54,8 @@ func (p *program) receivers(kind, name string) (*config.Config, *receivers.Set, 
 	}
 	p.opened = append(p.opened, set.Close)
 	if kind != "" && len(set.Routes()) == 0 {
-		err = exit.Config(fmt.Errorf("%s is not set", receivers.Needed[kind]), "doorbell forward "+kind+" --help says what else there is")
+		err = exit.Config(fmt.Errorf("%s is not set", receivers.Needed[kind]),
+			"doorbell forward "+kind+" --help says what else there is")
 	}
 	return c, set, err
 }
@@ -81,7 +82,8 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	defer daemon.HangUp(conn)
 	o := DaemonOptions(cfg, log).ForwardOptions(conn)
 	o.Name, o.Routes = c.Name, set.Routes()
-	o.Manage = o.Manage && cfg.NATS.URL != "" // guests of the embedded server make no streams: the daemon has made it
+	// guests of the embedded server make no streams: the daemon has made it
+	o.Manage = o.Manage && cfg.NATS.URL != ""
 	pipeline, err := forward.New(o)
 	switch {
 	case errors.Is(err, forward.ErrBusy):
@@ -91,7 +93,8 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	case err != nil:
 		return exit.IO(err, "look at "+cfg.Base.DataDir+" and at the space on its disk")
 	}
-	log.Info("forwarding", "forwarder", c.Name, "nats", natsd.Redact(dial.URL), "outlets", len(o.Routes), "data", cfg.Base.DataDir)
+	log.Info("forwarding", "forwarder", c.Name, "nats", natsd.Redact(dial.URL),
+		"outlets", len(o.Routes), "data", cfg.Base.DataDir)
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { set.Watch(ctx, taking(log, pipeline.Change)) })
@@ -113,7 +116,8 @@ func taking(log *slog.Logger, change func([]forward.Route, time.Time) error) fun
 			}
 		}
 		if problem != "" {
-			log.Error("the changed table of routes is refused; the one before stays in force", "err", problem)
+			log.Error("the changed table of routes is refused; the one before stays in force",
+				"err", problem)
 			return
 		}
 		log.Info("the table of routes was read again", "outlets", len(routes))
@@ -138,7 +142,8 @@ func (c *ForwardCmd) test(ctx context.Context, p *program, set *receivers.Set) (
 	for _, r := range set.Distinct() {
 		t := try(ctx, r)
 		if t.Outcome != "taken" {
-			err = exit.Failed(errors.New("not every receiver accepted the test"), "doorbell config shows what is in effect")
+			err = exit.Failed(errors.New("not every receiver accepted the test"),
+				"doorbell config shows what is in effect")
 		}
 		trials, text = append(trials, t), text+t.text()+"\n"
 	}
@@ -151,9 +156,11 @@ func try(ctx context.Context, r forward.Route) trial {
 	defer cancel()
 	t := trial{
 		Forwarder: r.Forwarder, Destination: r.Receiver.Traits().Destination,
-		Agencies: r.Filter.Agencies, Except: r.Filter.Except, Kind: "contact request", Outcome: "taken",
+		Agencies: r.Filter.Agencies, Except: r.Filter.Except, Kind: "contact request",
+		Outcome: "taken",
 	}
-	alert := r.Filter.Takes(events.TypeAccessHalted) && !r.Filter.Takes(events.TypeContactRequestCreated)
+	alert := r.Filter.Takes(events.TypeAccessHalted) &&
+		!r.Filter.Takes(events.TypeContactRequestCreated)
 	if alert {
 		t.Kind = "alert"
 	}
@@ -164,7 +171,11 @@ func try(ctx context.Context, r forward.Route) trial {
 }
 
 func (t trial) text() string {
-	verb := map[string]string{"taken": "accepted", "refused": "rejected", "later": "failed to take"}[t.Outcome]
+	verb := map[string]string{
+		"taken": "accepted", "refused": "rejected",
+		"later": "failed to take",
+	}[t.Outcome]
 	whose := forward.Filter{Agencies: t.Agencies, Except: t.Except}.Whose()
-	return strings.TrimSuffix(fmt.Sprintf("%s (%s) %s a test %s: %s", t.Forwarder, whose, verb, t.Kind, t.Reason), ": ")
+	return strings.TrimSuffix(
+		fmt.Sprintf("%s (%s) %s a test %s: %s", t.Forwarder, whose, verb, t.Kind, t.Reason), ": ")
 }

@@ -58,9 +58,12 @@ const (
 	infoBurst   = 4
 )
 
-// sameThing are the attributes that say what a line is about; the others say how it is. Their values
-// are few: agencies, receivers, and what people have begun.
-var sameThing = []string{"agency", "operation", "forwarder", "destination", "part", "job", "key", "verb", "receipt"}
+// sameThing are the attributes that say what a line is about; the others say how it is. Their
+// values are few: agencies, receivers, and what people have begun.
+var sameThing = []string{
+	"agency", "operation", "forwarder", "destination", "part", "job", "key",
+	"verb", "receipt",
+}
 
 // toldOnce is an attribute of lines that are never kept back: a halt and its end are logged
 // once each. The next one is another one, also in the same words, and follows what a person did.

@@ -26,14 +26,17 @@ import (
 
 // Process runs the command line of this process and returns its exit code.
 func Process() int {
-	log.SetOutput(io.Discard) // net/http logs bytes that a server sends beyond its response, which may hold personal data
+	// net/http logs bytes that a server sends beyond its response, which may hold personal data
+	log.SetOutput(io.Discard)
 	ctx := untilSignal(context.Background())
 	return Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }
 
 // Main is the whole program as a function: it reads the command line, runs the command and returns
 // the exit code. It touches no global state, so that several of them can run in one process.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
+	environ []string,
+) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
 	return report(stderr, p.execute(ctx, args))
 }

@@ -39,7 +39,8 @@ func (c *ReplayCmd) Validate() error {
 	case c.Job != "" && relay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
 	case !(c.Rate == 0 || c.Rate >= 0.001 && c.Rate <= 1e6):
-		return errors.New("--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
+		return errors.New(
+			"--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
 	}
 	return c.EventFilter.Validate()
 }
@@ -62,7 +63,8 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if log.alone && c.To != "-" {
-		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run, or print the events with --to -")
+		return exit.Failed(errors.New("no daemon runs"),
+			"start it with doorbell run, or print the events with --to -")
 	}
 	q := c.query()
 	q.Published = true // events that the stream does not have yet are on their way to it
@@ -75,15 +77,18 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if c.To == "-" {           // needs no confirmation
 		return printReplay(ctx, p, log, q)
 	}
-	err = confirmed(c.Yes || counts.Total <= mostUnconfirmed, fmt.Sprintf("%d events would be replayed", counts.Total))
+	err = confirmed(c.Yes || counts.Total <= mostUnconfirmed,
+		fmt.Sprintf("%d events would be replayed", counts.Total))
 	switch {
 	case err != nil:
 		return err
 	case c.toReceiver():
 		return c.send(ctx, p, log, q, to, counts.Total)
 	}
-	job := cmp.Or(c.Job, strings.Replace(time.Now().UTC().Format("20060102-150405.000"), ".", "-", 1))
-	return c.publish(ctx, p, cfg.Base, ops.ReplayRequest{Query: q, Total: counts.Total, Job: job, Rate: c.Rate})
+	job := cmp.Or(c.Job,
+		strings.Replace(time.Now().UTC().Format("20060102-150405.000"), ".", "-", 1))
+	return c.publish(ctx, p, cfg.Base,
+		ops.ReplayRequest{Query: q, Total: counts.Total, Job: job, Rate: c.Rate})
 }
 
 // printReplay prints the events as programs read them.
@@ -129,7 +134,9 @@ type sentReplay struct {
 
 // send sends events to receivers, each as a message of its own. Events that no route takes are
 // skipped.
-func (c *ReplayCmd) send(ctx context.Context, p *program, log *eventLog, q ops.EventQuery, to *receivers.Set, total int) (err error) {
+func (c *ReplayCmd) send(ctx context.Context, p *program, log *eventLog, q ops.EventQuery,
+	to *receivers.Set, total int,
+) (err error) {
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done := sentReplay{Total: total}
 	list := func(yield func(events.Event, error) bool) {
@@ -156,9 +163,11 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *eventLog, q ops.E
 	case err != nil:
 		err = exit.Failed(fmt.Errorf("at sequence %d: %w", done.Next, err), again)
 	case done.Refused > 0:
-		err = exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To),
+		err = exit.Failed(
+			fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To),
 			"the daemon's log, or doorbell forward with --test, says more")
 	}
-	text := fmt.Sprintf("%s sent to %s; refused: %d", ops.Counted(done.Events, "event"), c.To, done.Refused)
+	text := fmt.Sprintf("%s sent to %s; refused: %d", ops.Counted(done.Events, "event"), c.To,
+		done.Refused)
 	return cmp.Or(p.result(c.JSON, done, text), err)
 }

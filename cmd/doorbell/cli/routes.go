@@ -40,8 +40,9 @@ func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
 			score = strconv.FormatFloat(*l.MinScore, 'g', -1, 64)
 		}
 		rows = append(rows, []string{
-			strings.TrimPrefix(l.Place(), "line "), l.Whose(), l.Reference, strings.Join(l.PostalCodes, ","),
-			strings.Join(l.OfferTypes, ","), score, strings.Join(l.Types, ","), addresses(l),
+			strings.TrimPrefix(l.Place(), "line "), l.Whose(), l.Reference,
+			strings.Join(l.PostalCodes, ","), strings.Join(l.OfferTypes, ","), score,
+			strings.Join(l.Types, ","), addresses(l),
 		})
 	}
 	return p.result(c.JSON, lines, table("no routes: events go to NATS alone",
@@ -98,11 +99,15 @@ func (c *RoutesTestCmd) event(ctx context.Context, p *program, cfg *config.Confi
 	if c.Reference != "" && c.PostalCode == "" && c.OfferType == "" && c.Score == nil {
 		data, err := newest(ctx, p, cfg, c.Agency, c.Reference)
 		if e.Data = data; err != nil {
-			err = exit.Failed(err, "describe the insertion by --postal-code, --offer-type and --score")
+			err = exit.Failed(err,
+				"describe the insertion by --postal-code, --offer-type and --score")
 		}
 		return e, err
 	}
-	data := map[string]any{"insertion": map[string]string{"postalCode": c.PostalCode, "offerType": c.OfferType}}
+	data := map[string]any{"insertion": map[string]string{
+		"postalCode": c.PostalCode,
+		"offerType":  c.OfferType,
+	}}
 	if c.Score != nil {
 		data["score"] = *c.Score
 	}
@@ -112,13 +117,19 @@ func (c *RoutesTestCmd) event(ctx context.Context, p *program, cfg *config.Confi
 }
 
 // newest returns the data of the newest event in the stream that describes an insertion.
-func newest(ctx context.Context, p *program, cfg *config.Config, agency, reference string) (data []byte, err error) {
+func newest(ctx context.Context, p *program, cfg *config.Config,
+	agency, reference string,
+) (data []byte, err error) {
 	conn, err := p.connectStream(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	messages := stream.Client{Conn: conn, Stream: cfg.Base.Stream(), Wait: 5 * time.Second, Alone: cfg.NATS.URL == ""}
-	for m, err := range messages.Read(ctx, cfg.Base.SubjectPrefix+".v1."+events.Token(agency)+".>", 0) {
+	messages := stream.Client{
+		Conn: conn, Stream: cfg.Base.Stream(), Wait: 5 * time.Second,
+		Alone: cfg.NATS.URL == "",
+	}
+	for m, err := range messages.Read(ctx, cfg.Base.SubjectPrefix+".v1."+events.Token(agency)+".>",
+		0) {
 		if err != nil {
 			return nil, stream.Explain(conn, err)
 		}

@@ -57,7 +57,9 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 
 // runStandby waits until this one of a pair of doorbells may work, and runs a daemon in each of its
 // turns.
-func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *keyReader, set *receivers.Set) error {
+func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *keyReader,
+	set *receivers.Set,
+) error {
 	b, log := c.Base, o.Log
 	conn, err := daemon.Connect(options.NATS(c.NATS), log.With("part", "standby"))
 	if err != nil {
@@ -72,7 +74,8 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *k
 			o := o
 			o.Turn, o.Poller.Agencies = t, keys.begin() // they may have changed since the last turn
 			if err := set.Reread(); err != nil {
-				log.Error("the changed table of routes is refused; the one before stays in force", "err", err)
+				log.Error("the changed table of routes is refused; the one before stays in force",
+					"err", err)
 			}
 			return runDaemon(ctx, c, o, set)
 		},
@@ -103,7 +106,8 @@ func runDaemon(ctx context.Context, c *config.Config, o daemon.Options, set *rec
 	if n > 0 {
 		log = log.With("waiting", n)
 	}
-	log.Info("watching", "agencies", len(o.Poller.Agencies)-n, "api", c.Poll.BaseURL, "data", c.Base.DataDir)
+	log.Info("watching", "agencies", len(o.Poller.Agencies)-n, "api", c.Poll.BaseURL,
+		"data", c.Base.DataDir)
 	return d.Run(ctx)
 }
 
@@ -120,7 +124,8 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 const readKeysEvery = 10 * time.Second
 
 // keyReader passes agencies and keys to the poller when a file has changed, and on SIGHUP. If the
-// configuration is wrong, as while a file is being replaced, it logs that, and keeps the one before.
+// configuration is wrong, as while a file is being replaced, it logs that, and keeps the one
+// before.
 type keyReader struct {
 	environ []string
 	hup     <-chan os.Signal
@@ -188,7 +193,8 @@ func (r *keyReader) act(now keyReading, set func([]poller.AgencyKeys) error) err
 	r.acted = now
 	switch {
 	case now.problem != "":
-		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", now.problem)
+		r.log.Error("the changed configuration is refused; agencies and keys stay as they were",
+			"err", now.problem)
 		return nil
 	case slices.Equal(now.agencies, r.used):
 		return nil

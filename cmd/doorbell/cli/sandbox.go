@@ -113,7 +113,8 @@ func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if m.model != nil {
-		if m.Control, err = serve(ctx, out, "the control", c.Control, sandbox.Control(m.model)); err != nil {
+		if m.Control, err = serve(ctx, out, "the control", c.Control,
+			sandbox.Control(m.model)); err != nil {
 			return err
 		}
 	}
@@ -143,7 +144,8 @@ func (c *SandboxCmd) open(ctx context.Context) (m madeUp, err error) {
 		m.handler, err = shapedAPI(c.Shape, m.Agencies)
 		return m, err
 	case play:
-		p := scenario.Open(sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Model: model})
+		p := scenario.Open(
+			sandbox.ScenarioOptions{Seed: 1, Key: madeUpKey, NextKey: nextMadeUpKey, Model: model})
 		m = madeUp{handler: p.Handler, model: p.Model, play: p, Agencies: scenario.Agencies}
 		m.Settings = map[string]string{"DOORBELL_REQUESTS_PER_SECOND": "50"}
 		maps.Copy(m.Settings, scenarioSettings[scenario.Name])
@@ -173,7 +175,8 @@ func shapedAPI(path string, agencies []string) (http.Handler, error) {
 	defer file.Close()
 	f, err := shape.Read(file)
 	if err != nil {
-		return nil, exit.Failed(fmt.Errorf("%s: %w", path, err), "write it with doorbell check --shape")
+		return nil, exit.Failed(fmt.Errorf("%s: %w", path, err),
+			"write it with doorbell check --shape")
 	}
 	return f.Handler(shape.Options{Key: madeUpKey, Agencies: agencies}), nil
 }
@@ -190,8 +193,9 @@ func (m *madeUp) serve(ctx context.Context, out io.Writer, address string) (err 
 		return err
 	}
 	settings := map[string]string{
-		"DOORBELL_BASE_URL": m.API, "DOORBELL_AGENCIES": strings.Join(m.Agencies, ","), "DOORBELL_API_KEY": madeUpKey,
-		"DOORBELL_POLL_INTERVAL": "2s", "DOORBELL_WALK_INTERVAL": "5s",
+		"DOORBELL_BASE_URL": m.API, "DOORBELL_AGENCIES": strings.Join(m.Agencies, ","),
+		"DOORBELL_API_KEY": madeUpKey, "DOORBELL_POLL_INTERVAL": "2s",
+		"DOORBELL_WALK_INTERVAL": "5s",
 	}
 	maps.Copy(settings, m.Settings)
 	m.Settings = settings
@@ -212,7 +216,8 @@ func (m *madeUp) environ() (list []string) {
 var greeting string
 
 func (m *madeUp) greet(w io.Writer) error {
-	t := template.Must(template.New("").Funcs(template.FuncMap{"join": strings.Join}).Parse(greeting))
+	t := template.Must(
+		template.New("").Funcs(template.FuncMap{"join": strings.Join}).Parse(greeting))
 	var story *sandbox.Scenario
 	if m.play != nil {
 		story = &m.play.Scenario

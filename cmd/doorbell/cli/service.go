@@ -48,7 +48,11 @@ func (l *eventLog) erased(ctx context.Context, e events.Event) (bool, error) {
 	if !e.HoldsPerson() {
 		return false, nil
 	}
-	for _, err := range l.Events(ctx, ops.EventQuery{AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence, Unerased: true}) {
+	for _, err := range l.Events(ctx,
+		ops.EventQuery{
+			AgencyID: e.AgencyID, FromSequence: e.Sequence, ToSequence: e.Sequence,
+			Unerased: true,
+		}) {
 		return false, err
 	}
 	return true, nil
@@ -60,8 +64,8 @@ type heldData struct {
 	alone bool // no daemon runs
 }
 
-// forget erases a person. The first signal does not interrupt an erasure of this process: it would end
-// while the store is written, and could not say what is left. A daemon finishes its own later.
+// forget erases a person. The first signal does not interrupt an erasure of this process: it would
+// end while the store is written, and could not say what is left. A daemon finishes its own later.
 func (h *heldData) forget(ctx context.Context, q ops.ForgetRequest) (people.Receipt, error) {
 	if h.alone {
 		ctx = context.WithoutCancel(ctx)
@@ -98,7 +102,9 @@ func (p *program) openPeople(ctx context.Context, c *config.Config) (*heldData, 
 // opens the store again, which compacts it, so that nothing is left in its free pages.
 func forgetStopped(ctx context.Context, p *people.Places, q ops.ForgetRequest) (r people.Receipt, err error) {
 	if owner, other := exit.Owner(p.Dir); other {
-		return r, exit.Failed(fmt.Errorf("%s is owned by user %s, who could not open what is made here", p.Dir, owner), "run it as that user, or beside the daemon")
+		return r, exit.Failed(
+			fmt.Errorf("%s is owned by user %s, who could not open what is made here", p.Dir,
+				owner), "run it as that user, or beside the daemon")
 	}
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
@@ -113,7 +119,8 @@ func forgetStopped(ctx context.Context, p *people.Places, q ops.ForgetRequest) (
 	if r, err = p.Begin(q.Wanted, q.Requests); r.ID == "" {
 		return r, err
 	}
-	err = errors.Join(err, p.Finish(ctx, &r)) // a problem is in the receipt, unless it is the store's
+	// a problem is in the receipt, unless it is the store's
+	err = errors.Join(err, p.Finish(ctx, &r))
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
 		return r, err
 	}
@@ -154,7 +161,8 @@ func (p *program) openNATS(ctx context.Context, c *config.Config) (conn stream.C
 
 // openStopped opens the store of a daemon that does not run. It never makes a new one.
 func openStopped(b config.Base) (*store.Store, error) {
-	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); errors.Is(err,
+		fs.ErrNotExist) {
 		return nil, stoppedError(err, b.DataDir)
 	}
 	s, err := store.Open(store.Options{Dir: b.DataDir})
@@ -171,9 +179,12 @@ func readStopped(b config.Base) (*store.Store, error) {
 func stoppedError(err error, dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
+		return exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir),
+			"set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case errors.As(err, new(*store.LockedError)):
-		return exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
+		return exit.Unavailable(
+			fmt.Errorf("the daemon holds the store and does not answer: %w", err),
+			exit.AdviceOnHolder)
 	}
 	return exit.Store(err, dir)
 }
@@ -195,7 +206,8 @@ func (p *program) connectTo(ctx context.Context, dial natsd.Dial) (stream.Conn, 
 	}
 	p.opened = append(p.opened, nc.Close)
 	if !options.Connected(ctx, nc.Conn) {
-		return nc, exit.Failed(stream.Explain(nc, stream.ErrNotConnected), "start doorbell run, or check NATS_URL and the other NATS_* settings")
+		return nc, exit.Failed(stream.Explain(nc, stream.ErrNotConnected),
+			"start doorbell run, or check NATS_URL and the other NATS_* settings")
 	}
 	return nc, nil
 }
@@ -207,7 +219,9 @@ func streamServer(ctx context.Context, c *config.Config) (natsd.Dial, error) {
 		return dial, nil
 	}
 	if c.Base.NATSListen == "off" {
-		return dial, exit.Failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
+		return dial, exit.Failed(
+			errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"),
+			"give it one, or set NATS_URL")
 	}
 	dial.URL = "nats://" + c.Base.NATSListen
 	if s, err := options.Client(c.Base).Status(ctx); err == nil && s.NATS.URL != "" {

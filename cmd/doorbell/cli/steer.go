@@ -36,7 +36,8 @@ func daemonError(err error, b config.Base) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
+	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"),
+		kept.Close())
 }
 
 // PollCmd is `doorbell poll`.
@@ -52,12 +53,14 @@ func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s is walked now; insertions that are polled next: %d", c.Agency, done.Insertions)
+	text := fmt.Sprintf("%s is walked now; insertions that are polled next: %d", c.Agency,
+		done.Insertions)
 	switch {
 	case done.Waits == poller.WaitsPoll:
 		text = fmt.Sprintf("%q of %s is polled next", c.Reference, c.Agency)
 	case c.Reference != "":
-		text = fmt.Sprintf("%s is walked now: %q is not among its insertions, and is polled when the walk finds it",
+		text = fmt.Sprintf(
+			"%s is walked now: %q is not among its insertions, and is polled when the walk finds it",
 			c.Agency, c.Reference)
 	}
 	return p.result(c.JSON, done, text)
@@ -117,7 +120,8 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	}
 	text := "nothing is held for " + c.Agency
 	if done.Held {
-		text = "the change of " + c.Agency + " is announced by the next complete walk or poll that still shows it"
+		text = "the change of " + c.Agency +
+			" is announced by the next complete walk or poll that still shows it"
 	}
 	return p.result(c.JSON, done, text)
 }
@@ -139,7 +143,8 @@ func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 		_, err = io.WriteString(p.stdout, s.Render(p.terminalOf(p.stdout).TextOptions))
 	}
 	if err == nil && c.Check && s.Summary() != "" {
-		err = exit.Failed(errors.New(s.Summary()), "doorbell status shows the details, and the commands that help")
+		err = exit.Failed(errors.New(s.Summary()),
+			"doorbell status shows the details, and the commands that help")
 	}
 	return err
 }

@@ -28,23 +28,29 @@ type BackupCmd struct {
 // Run copies the store into a file, through the daemon or, if none runs, from the data directory.
 func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config, from *eventLog) error {
 	there, _ := os.Stat(c.File)
-	if own, err := os.Stat(filepath.Join(cfg.Base.DataDir, daemon.StoreFile)); err == nil && there != nil && os.SameFile(there, own) {
-		return exit.Usage("FILE is the store itself", "give a backup another name, best on another disk")
+	if own, err := os.Stat(filepath.Join(cfg.Base.DataDir, daemon.StoreFile)); err == nil &&
+		there != nil && os.SameFile(there, own) {
+		return exit.Usage("FILE is the store itself",
+			"give a backup another name, best on another disk")
 	}
 	r, err := from.backup(ctx, cfg.Base, c.File, c.Force)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return exit.Failed(fmt.Errorf("%s already exists", c.File), "give another name, or replace it with --force")
+		return exit.Failed(fmt.Errorf("%s already exists", c.File),
+			"give another name, or replace it with --force")
 	case err != nil && !errors.As(err, new(*exit.Error)):
 		return exit.IO(err, "no backup was made; look at the disk of "+filepath.Dir(c.File))
 	case err != nil:
 		return err
 	}
-	return p.result(c.JSON, r, fmt.Sprintf("%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r)))
+	return p.result(c.JSON, r,
+		fmt.Sprintf("%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r)))
 }
 
 // backup receives a verified copy of the store in a file, unless that would fill its disk.
-func (l *eventLog) backup(ctx context.Context, b config.Base, file string, replace bool) (store.Report, error) {
+func (l *eventLog) backup(ctx context.Context, b config.Base, file string,
+	replace bool,
+) (store.Report, error) {
 	r, err := store.ReceiveBackup(ctx, file, replace, func(w io.Writer) error {
 		return l.Backup(ctx, w, func(bytes int64) error { return needSpace(filepath.Dir(file), bytes) })
 	})
@@ -96,7 +102,9 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 }
 
 // verify looks at the file, or beside a daemon at a copy of its store: others go on to write.
-func (c *VerifyCmd) verify(ctx context.Context, p *program, cfg *config.Config, path string) (store.Report, error) {
+func (c *VerifyCmd) verify(ctx context.Context, p *program, cfg *config.Config,
+	path string,
+) (store.Report, error) {
 	if c.File != "" {
 		return store.Verify(ctx, path)
 	}
@@ -126,7 +134,8 @@ func verifiedText(r store.Report) string {
 
 func reportText(r store.Report) string {
 	return strings.Join([]string{
-		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"), ops.Counted(r.ContactRequests, "contact request"),
-		ops.Counted(r.Events, "event"), ops.BytesText(r.Bytes),
+		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"),
+		ops.Counted(r.ContactRequests, "contact request"), ops.Counted(r.Events, "event"),
+		ops.BytesText(r.Bytes),
 	}, ", ")
 }

@@ -56,22 +56,32 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	o := relay.Options{Prefix: c.Prefix, Stream: strings.ToUpper(strings.ReplaceAll(c.Prefix, ".", "_")), MaxAge: storyAge}
+	o := relay.Options{
+		Prefix: c.Prefix,
+		Stream: strings.ToUpper(strings.ReplaceAll(c.Prefix, ".", "_")), MaxAge: storyAge,
+	}
 	if _, err = js.Stream(ctx, o.Stream); err == nil {
-		return exit.Failed(fmt.Errorf("this NATS has a stream %s already, which may hold real events", o.Stream),
+		return exit.Failed(
+			fmt.Errorf("this NATS has a stream %s already, which may hold real events", o.Stream),
 			"give another prefix, like --prefix sandbox, or another server; nothing was published")
 	}
 	if _, err = stream.Ensure(ctx, js, o.StreamConfig(), stream.Rights{Manage: true}); err != nil {
-		return exit.Failed(stream.Explain(conn, err), "is JetStream enabled on this server? Nothing was published")
+		return exit.Failed(stream.Explain(conn, err),
+			"is JetStream enabled on this server? Nothing was published")
 	}
-	done := publishedStory{NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream, Subjects: events.StreamSubjects(c.Prefix)}
+	done := publishedStory{
+		NATS: natsd.Redact(conn.ConnectedUrl()), Stream: o.Stream,
+		Subjects: events.StreamSubjects(c.Prefix),
+	}
 	text := fmt.Sprintf("Stream %s, subjects %s, at %s:\n", done.Stream, done.Subjects, done.NATS)
 	for _, m := range story {
 		ack, err := js.PublishMsg(ctx, m)
 		if err != nil {
-			return exit.Failed(stream.Explain(conn, err), "the story is incomplete; remove the stream before you try again")
+			return exit.Failed(stream.Explain(conn, err),
+				"the story is incomplete; remove the stream before you try again")
 		}
-		done.Events = append(done.Events, publishedEvent{ack.Sequence, m.Header.Get("ce-id"), m.Subject})
+		done.Events = append(done.Events,
+			publishedEvent{ack.Sequence, m.Header.Get("ce-id"), m.Subject})
 		text += fmt.Sprintf("  %3d  %s  %s\n", ack.Sequence, m.Header.Get("ce-id"), m.Subject)
 	}
 	return p.result(c.JSON, done, text+"Published "+ops.Counted(len(story), "event")+
@@ -86,11 +96,13 @@ func story(prefix string) (list []*nats.Msg, err error) {
 		head, _ := schemas.ExampleHeader(t)
 		var texts map[string]string
 		var data bytes.Buffer
-		if err := errors.Join(json.Unmarshal(head, &texts), json.Compact(&data, payload)); err != nil {
+		if err := errors.Join(json.Unmarshal(head, &texts),
+			json.Compact(&data, payload)); err != nil {
 			return nil, fmt.Errorf("example of %s: %w", t, err)
 		}
 		m := &nats.Msg{
-			Subject: events.Subject(prefix, texts["ce-partitionkey"], events.Type(t)), Header: nats.Header{}, Data: data.Bytes(),
+			Subject: events.Subject(prefix, texts["ce-partitionkey"], events.Type(t)),
+			Header:  nats.Header{}, Data: data.Bytes(),
 		}
 		for name, text := range texts {
 			m.Header[name] = []string{text}

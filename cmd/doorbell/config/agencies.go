@@ -56,7 +56,8 @@ func (p *PerAgency) Decode(text string) error {
 		_, repeated := p.values[agency]
 		switch {
 		case !named && len(entries) > 1:
-			return fmt.Errorf("entry %d names no agency; write A100=value, or one value for all", i+1)
+			return fmt.Errorf("entry %d names no agency; write A100=value, or one value for all",
+				i+1)
 		case value == "":
 			return fmt.Errorf("entry %d: agency %s has no value; write A100=value", i+1, agency)
 		case repeated:

@@ -31,8 +31,11 @@ var removed = []struct {
 	{regexp.MustCompile(`^CONFIRM_DISAPPEARED$`), ": an insertion has disappeared when two " +
 		"complete walks miss it; remove it", false},
 	{regexp.MustCompile(`^MAX_BODY$`), ": a response may have 32 MiB; remove it", false},
-	{regexp.MustCompile(`^PEOPLE_RETENTION$`), ": events hold people for as long as " +
-		"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none", false},
+	{
+		regexp.MustCompile(`^PEOPLE_RETENTION$`), ": events hold people for as long as " +
+			"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none",
+		false,
+	},
 }
 
 // ofKubernetes is a variable that Kubernetes sets in every container for a service that is named
@@ -59,7 +62,8 @@ func (r *reader) checkNames() {
 names:
 	for _, name := range slices.Sorted(maps.Keys(r.environ)) {
 		own, ours := strings.CutPrefix(name, "DOORBELL_")
-		if !ours || slices.Contains(known, name) || ofKubernetes.MatchString(name+"="+r.environ[name]) {
+		if !ours || slices.Contains(known, name) ||
+			ofKubernetes.MatchString(name+"="+r.environ[name]) {
 			continue
 		}
 		for _, old := range removed {

@@ -106,7 +106,8 @@ var troubles = map[string]func(text string, plaintext List) string{
 		return ""
 	},
 	"filter": filterTrouble,
-	"host":   matching(`^[^/@*?\s:]+$|^[0-9a-fA-F:]+$`, "must be the name of a host alone, without scheme and port"),
+	"host": matching(`^[^/@*?\s:]+$|^[0-9a-fA-F:]+$`,
+		"must be the name of a host alone, without scheme and port"),
 	"key":    keyTrouble,
 	"listen": listenTrouble,
 	"name": func(text string, _ List) string {
@@ -191,7 +192,8 @@ func URLTrouble(text string, plaintext List) string {
 // none. A comma begins another address.
 func hasHost(u *url.URL, schemes ...string) bool {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	return slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && !strings.Contains(u.Path, ",http") &&
+	return slices.Contains(schemes, u.Scheme) && u.Hostname() != "" &&
+		!strings.Contains(u.Path, ",http") &&
 		!strings.HasSuffix(u.Host, ":") && (u.Port() == "" || err == nil && port > 0)
 }
 
@@ -224,7 +226,8 @@ func serversTrouble(text string, _ List) string {
 // it is connected to, and gets nothing.
 func smtpTrouble(text string, _ List) string {
 	u, err := url.Parse(text)
-	if err != nil || !hasHost(u, "smtp", "smtps") || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+	if err != nil || !hasHost(u, "smtp", "smtps") ||
+		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
 		return "is not the address of a mail server; " +
 			"write it like smtp://user@host:587 or smtps://user@host:465, an @ in the user as %40"
 	}
@@ -285,7 +288,8 @@ func RecipientsTrouble(text string) string {
 	}
 	for i, one := range all {
 		a, err := mail.ParseAddress(one)
-		if err != nil || !isLine(one) || strings.ContainsAny(a.Address[strings.LastIndex(a.Address, "@"):], " ,") {
+		if err != nil || !isLine(one) ||
+			strings.ContainsAny(a.Address[strings.LastIndex(a.Address, "@"):], " ,") {
 			return fmt.Sprintf("entry %d is not an email address; "+
 				"write it like nora@agency.example, with ; between several", i+1)
 		}
@@ -328,7 +332,8 @@ func (r *reader) validatePoll(c *Config) {
 	}
 	c.Agencies = r.agencies(p)
 	limit := time.Duration(p.MaxStaleness).Seconds()
-	r.wrongIf(limit > 0 && limit*p.RequestsPerSecond < 1-1e-9 && r.good("DOORBELL_REQUESTS_PER_SECOND"),
+	r.wrongIf(limit > 0 && limit*p.RequestsPerSecond < 1-1e-9 &&
+		r.good("DOORBELL_REQUESTS_PER_SECOND"),
 		"DOORBELL_MAX_STALENESS", fmt.Sprintf("is less than a single insertion needs: "+
 			"set DOORBELL_REQUESTS_PER_SECOND to at least %g, or allow at least %s",
 			math.Ceil(1e3/limit-1e-6)/1e3,
@@ -423,8 +428,9 @@ func (r *reader) template(name, path string) *webhook.Template {
 		return nil
 	}
 	for i, known := range t.Types {
-		r.wrongIf(known != ">" && !KnownType(known), name, fmt.Sprintf("names %s, which is refused: "+
-			"at types: entry %d is not an event type; %s", path, i+1, TypesAre))
+		r.wrongIf(known != ">" && !KnownType(known), name,
+			fmt.Sprintf("names %s, which is refused: "+
+				"at types: entry %d is not an event type; %s", path, i+1, TypesAre))
 	}
 	return t
 }

@@ -22,9 +22,9 @@ const (
 // the place of this one. Only the goroutine of poll replaces it, so the others read it freely.
 //
 // An agency that this store has never watched waits until the stream was asked since when it was
-// watched: where the store was lost, the watch continues where the stream last heard of it. The begin
-// of its watch is stored before, so that what happens meanwhile is live. Agencies do not wait for
-// each other.
+// watched: where the store was lost, the watch continues where the stream last heard of it. The
+// begin of its watch is stored before, so that what happens meanwhile is live. Agencies do not wait
+// for each other.
 type watched struct {
 	agencies []poller.AgencyKeys
 	waiting  map[string]time.Time // when the watch began of those that wait for the stream
@@ -87,7 +87,10 @@ func (a *Daemon) beginWatch(id string) (state store.Agency, err error) {
 		if state, known = tx.Agency(id); known {
 			return store.ErrUnchanged
 		}
-		state = store.Agency{WatchStart: time.Now().UTC(), Filter: a.o.Poller.Filter.Encode(), AwaitsStream: true}
+		state = store.Agency{
+			WatchStart: time.Now().UTC(), Filter: a.o.Poller.Filter.Encode(),
+			AwaitsStream: true,
+		}
 		return tx.PutAgency(id, state)
 	})
 	return state, err
@@ -130,7 +133,8 @@ func (a *Daemon) change(ctx context.Context, now *watched, ended <-chan struct{}
 		}
 		if err != nil && try == logAt {
 			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, "+
-				"which may know since when they were watched", "agencies", len(now.waiting), "err", err.Error())
+				"which may know since when they were watched", "agencies", len(now.waiting), "err",
+				err.Error())
 		}
 		select {
 		case <-ended:
@@ -188,7 +192,8 @@ func (a *Daemon) watch() poller.Status {
 	s := now.poller.Status()
 	for _, k := range now.agencies {
 		if since, waits := now.waiting[k.ID]; waits {
-			s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: k.ID, State: ops.WaitingForStream, WatchStart: since})
+			s.Agencies = append(s.Agencies,
+				poller.AgencyStatus{AgencyID: k.ID, State: ops.WaitingForStream, WatchStart: since})
 		}
 	}
 	return s

@@ -108,19 +108,23 @@ type Daemon struct {
 
 	watched    atomic.Pointer[watched]
 	configured chan []poller.AgencyKeys // takes the place of what is watched
-	steering   sync.RWMutex             // held for writing while the poller is replaced, for reading while a command changes what it does
+	// held for writing while the poller is replaced, for reading while a command changes what it
+	// does
+	steering sync.RWMutex
 }
 
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all
 // others.
 func New(ctx context.Context, o Options) (*Daemon, error) {
 	o.Poller.API.Version = o.Version
-	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics()) // of all pollers of the process
+	// of all pollers of the process
+	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics())
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	o.Drain = cmp.Or(o.Drain, 10*time.Second)
 	a := &Daemon{o: o, started: time.Now(), configured: make(chan []poller.AgencyKeys)}
 	for _, open := range []func(context.Context) error{
-		a.tryAddresses, a.openStore, a.startServer, a.openRelay, a.openPoller, a.openSocket, a.openHTTP,
+		a.tryAddresses, a.openStore, a.startServer, a.openRelay, a.openPoller, a.openSocket,
+		a.openHTTP,
 	} {
 		if err := open(ctx); err != nil {
 			if a.store != nil && a.store.Failure() != nil {
@@ -136,7 +140,8 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left,
 // until Options.Drain after the end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
-	working, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // its cause is that of the first part that ends
+	// its cause is that of the first part that ends
+	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, func() { stop(nil) })()
 	defer stop(nil)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -150,7 +155,8 @@ func (a *Daemon) Run(ctx context.Context) error {
 	a.notify("READY=1")
 	<-working.Done()
 
-	a.o.Log.Info(fmt.Sprintf("stopping: publishing waiting events for at most %g s; a second signal ends at once",
+	a.o.Log.Info(fmt.Sprintf(
+		"stopping: publishing waiting events for at most %g s; a second signal ends at once",
 		a.o.Drain.Seconds()))
 	if a.o.Turn == nil || a.o.Turn.Valid() { // if only the turn has ended, the process continues
 		a.notify("STOPPING=1")
@@ -168,7 +174,8 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(a.o.Drain + closeLimit): // writing to a server that does not read can take a minute, whatever the context says
+	// writing to a server that does not read can take a minute, whatever the context says
+	case <-time.After(a.o.Drain + closeLimit):
 		a.o.Log.Warn("not all parts end in time; unacknowledged events stay in the event log for the next start")
 	}
 	a.handOver()
@@ -178,7 +185,8 @@ func (a *Daemon) Run(ctx context.Context) error {
 // parts are what runs beside the relay.
 func (a *Daemon) parts() []func(context.Context) error {
 	all := []func(context.Context) error{
-		a.poll, a.housekeeping.Run, a.storeFails, a.beat, a.keepDeadLetters, a.serveSocket, a.watchdog,
+		a.poll, a.housekeeping.Run, a.storeFails, a.beat, a.keepDeadLetters, a.serveSocket,
+		a.watchdog,
 	}
 	if a.server != nil {
 		all = append(all, a.server.Run)
@@ -247,7 +255,8 @@ func (a *Daemon) openStore(context.Context) error {
 	}
 	a.store = s
 	if err := s.NotCompacted(); err != nil {
-		a.o.Log.Warn("the store could not be compacted; the next start tries it again", "err", err.Error())
+		a.o.Log.Warn("the store could not be compacted; the next start tries it again",
+			"err", err.Error())
 	}
 	if a.o.Moved {
 		a.o.Log.Info("--moved: the store remembers the API at this address; "+
@@ -305,13 +314,17 @@ func (a *Daemon) ended(err error) error {
 	case err == nil, errors.Is(err, store.ErrDamaged):
 		return err
 	case errors.Is(err, store.ErrNoSpace):
-		return exit.IO(err, fmt.Sprintf("make space on the disk of %s; a start goes on from what is in the store", a.o.DataDir))
+		return exit.IO(err,
+			fmt.Sprintf("make space on the disk of %s; a start goes on from what is in the store",
+				a.o.DataDir))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case errors.Is(err, natsd.ErrWillNotEnd):
-		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", a.o.path(StreamFolder)))
+		return exit.IO(err,
+			fmt.Sprintf("a new process helps; look at %s and its disk", a.o.path(StreamFolder)))
 	}
-	return exit.IO(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
+	return exit.IO(err,
+		"the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
 // every calls do immediately and then at each interval, until ctx ends.

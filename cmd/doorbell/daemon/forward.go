@@ -75,7 +75,8 @@ func (a *Daemon) forward(ctx context.Context) error {
 			return nil
 		}
 		a.forwarding.is(func() { a.forwarding.now, a.forwarding.problem = nil, err.Error() })
-		a.o.Log.Error("forwarders failed; retrying", "err", err.Error()) // the log suppresses repetitions
+		// the log suppresses repetitions
+		a.o.Log.Error("forwarders failed; retrying", "err", err.Error())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -116,7 +117,8 @@ func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan tabl
 				}
 			}
 			if refused != "" {
-				o.Log.Error("the changed table of routes is refused; the one before stays in force", "err", refused)
+				o.Log.Error("the changed table of routes is refused; the one before stays in force",
+					"err", refused)
 			}
 			a.forwarding.is(func() { a.forwarding.refused = refused })
 		}
@@ -137,8 +139,9 @@ func (a *Daemon) publishesLate() bool {
 // ForwardOptions returns the options that the daemon's forwarder and a separate one have in common.
 func (o Options) ForwardOptions(conn stream.Conn) forward.Options {
 	return forward.Options{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream(), Dir: o.DataDir, Instance: o.Instance,
-		Retention: o.Retention, Manage: o.ManagesStream(), Log: o.Log.With("part", "forward"),
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream(), Dir: o.DataDir,
+		Instance: o.Instance, Retention: o.Retention, Manage: o.ManagesStream(),
+		Log: o.Log.With("part", "forward"),
 	}
 }
 
@@ -149,7 +152,8 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 	o, made := a.o, a.server == nil
 	every(ctx, 10*time.Second, func() {
 		if !made {
-			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream(), o.Retention, int64(o.StreamMax))
+			c := forward.DeadLetterConfig(o.SubjectPrefix, o.Stream(), o.Retention,
+				int64(o.StreamMax))
 			err := forward.EnsureDeadLetters(ctx, a.conn, c, true)
 			if made = err == nil; !made && ctx.Err() == nil {
 				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())

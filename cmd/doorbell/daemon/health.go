@@ -9,9 +9,10 @@ import (
 	"doorbell/events/relay"
 )
 
-// hangLimit is how long a loop that keeps leads coming may be without a heartbeat: several times what
-// it takes at most where all is well, whatever the API and NATS do. It hangs then, and a restart is
-// the only thing that helps. A receiver can ask two workers to wait, one after the other.
+// hangLimit is how long a loop that keeps leads coming may be without a heartbeat: several times
+// what it takes at most where all is well, whatever the API and NATS do. It hangs then, and a
+// restart is the only thing that helps. A receiver can ask two workers to wait, one after the
+// other.
 const (
 	hangLimit          = 10 * time.Minute
 	forwarderHangLimit = 3 * time.Hour
@@ -39,7 +40,8 @@ func (a *Daemon) Health() ops.Health {
 func (a *Daemon) space() ops.Check {
 	c := ops.Check{Name: "space", OK: true}
 	if is := a.housekeeping.Space(); is.Full {
-		c.OK, c.Text = false, fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): polling waits until there is room", is.InUse>>20, is.Max>>20)
+		c.OK, c.Text = false,
+			fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): polling waits until there is room", is.InUse>>20, is.Max>>20)
 	}
 	return c
 }
@@ -59,7 +61,10 @@ func (a *Daemon) natsCheck(r relay.Status) ops.Check {
 // check is fine if no agency waits for the stream. A halted agency does not matter.
 func (w *watched) check() ops.Check {
 	if n := len(w.waiting); n > 0 {
-		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency")}
+		return ops.Check{
+			Name: "watch",
+			Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency"),
+		}
 	}
 	return ops.Check{Name: "watch", OK: true}
 }
@@ -79,8 +84,8 @@ func (f *forwarding) turned() time.Time {
 	return oldest
 }
 
-// well says why not all is well: what the headline of the status says, or what keeps the daemon from
-// being ready.
+// well says why not all is well: what the headline of the status says, or what keeps the daemon
+// from being ready.
 func (a *Daemon) well() error {
 	s, err := a.status()
 	if err != nil {

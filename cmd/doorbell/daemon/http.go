@@ -21,9 +21,10 @@ import (
 func (a *Daemon) Verbs() ops.Verbs {
 	log, people := ops.Log{Store: a.store}, a.places()
 	return ops.Verbs{
-		Status: a.status, Resume: a.resume, Approve: a.approve, Poll: a.pollNow, Backup: a.store.Backup,
-		Events: log.Events, CountEvents: log.CountEvents, Replay: a.replay, DropLetter: a.dropLetter,
-		Find: people.Search, Export: people.Export, Forget: a.forget, Report: a.report,
+		Status: a.status, Resume: a.resume, Approve: a.approve, Poll: a.pollNow,
+		Backup: a.store.Backup, Events: log.Events, CountEvents: log.CountEvents, Replay: a.replay,
+		DropLetter: a.dropLetter, Find: people.Search, Export: people.Export, Forget: a.forget,
+		Report: a.report,
 	}
 }
 
@@ -98,11 +99,15 @@ func (a *Daemon) serveHTTP(ctx context.Context) error {
 }
 
 // answerHTTP is serveHTTP also of a doorbell that waits for its turn.
-func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func() ops.Health, verbs ops.Verbs) error {
+func (a *Daemon) answerHTTP(ctx context.Context, shown page.Options, health func() ops.Health,
+	verbs ops.Verbs,
+) error {
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
-		Page: page.Handler(shown), Feed: feed.Handler(feed.Options{Client: a.events, Prefix: a.o.SubjectPrefix}),
-		Metrics: metrics.Handler(ops.Shared(shown.Status)), Schemas: ops.Schemas(), Health: health, Verbs: verbs,
-		Token: a.o.HTTPToken.Reveal(), FeedToken: a.o.FeedToken.Reveal(), Log: a.o.Log.With("part", "http"),
+		Page:    page.Handler(shown),
+		Feed:    feed.Handler(feed.Options{Client: a.events, Prefix: a.o.SubjectPrefix}),
+		Metrics: metrics.Handler(ops.Shared(shown.Status)), Schemas: ops.Schemas(), Health: health,
+		Verbs: verbs, Token: a.o.HTTPToken.Reveal(), FeedToken: a.o.FeedToken.Reveal(),
+		Log: a.o.Log.With("part", "http"),
 	})
 }
 

@@ -35,7 +35,8 @@ func listenError(address string, err error) error {
 		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
 	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
-		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err),
+			"use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
 	}
 	return nil
 }
@@ -58,7 +59,8 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return refused
 	}
 	if err != nil {
-		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+o.path(StreamFolder)+" and at the space on its disk")
+		return exit.IO(fmt.Errorf("embedded NATS: %w", err),
+			"look at "+o.path(StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
 	o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
@@ -68,13 +70,16 @@ func (a *Daemon) startServer(ctx context.Context) error {
 // openRelay makes the relay and its connection, which need not be established yet.
 func (a *Daemon) openRelay(context.Context) (err error) {
 	if a.conn, err = a.dial(); err != nil {
-		return exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
+		return exit.Config(fmt.Errorf("NATS: %w", err),
+			"check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
 	}
 	o := a.o
 	a.relay, err = relay.New(relay.Options{
-		Log: a.store, Conn: a.conn, Prefix: o.SubjectPrefix, Stream: o.Stream(), MaxAge: o.Retention, MaxBytes: int64(o.StreamMax),
-		Manage: o.ManagesStream(), Embedded: a.server != nil, StoreID: a.store.ID(), Logger: o.Log.With("part", "relay"),
-		Restart: a.server.Restart, Redacted: a.redacted, SetBack: a.setBack, Pending: a.pendingErasures,
+		Log: a.store, Conn: a.conn, Prefix: o.SubjectPrefix, Stream: o.Stream(),
+		MaxAge: o.Retention, MaxBytes: int64(o.StreamMax), Manage: o.ManagesStream(),
+		Embedded: a.server != nil, StoreID: a.store.ID(), Logger: o.Log.With("part", "relay"),
+		Restart: a.server.Restart, Redacted: a.redacted, SetBack: a.setBack,
+		Pending: a.pendingErasures,
 	})
 	if err != nil {
 		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX")

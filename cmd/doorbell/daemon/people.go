@@ -64,7 +64,8 @@ func (a *Daemon) pendingErasures() func(ctx context.Context, progress func()) er
 	}
 }
 
-// forget erases contact requests of a person. Once begun it continues, even if the caller goes away.
+// forget erases contact requests of a person. Once begun it continues, even if the caller goes
+// away.
 func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Receipt, err error) {
 	p := a.places()
 	if err := cmp.Or(q.Check(), p.MayErase(ctx)); err != nil {

@@ -16,7 +16,8 @@ import (
 func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAnswer, error) {
 	o, log := a.o, a.o.Log.With("job", q.Job)
 	r := ops.ReplayAnswer{
-		Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job), Stream: stream.Replays(o.Stream()), Total: q.Total,
+		Job: q.Job, Subject: relay.ReplaySubjects(o.SubjectPrefix, q.Job),
+		Stream: stream.Replays(o.Stream()), Total: q.Total,
 	}
 	conn, err := a.dial()
 	if err != nil {
@@ -25,8 +26,9 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAns
 	defer conn.Close()
 	log.Info("replay begins")
 	p, err := relay.Replay(ctx, relay.ReplayOptions{
-		Conn: conn, Prefix: o.SubjectPrefix, Stream: r.Stream, Job: q.Job, MaxBytes: int64(o.StreamMax),
-		Manage: o.ManagesStream(), Embedded: a.server != nil, Rate: q.Rate, Erased: erasedIn(a.store),
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: r.Stream, Job: q.Job,
+		MaxBytes: int64(o.StreamMax), Manage: o.ManagesStream(), Embedded: a.server != nil,
+		Rate: q.Rate, Erased: erasedIn(a.store),
 	}, eventsOf(ops.Log{Store: a.store}.Events(ctx, q.Query)), func(relay.Replayed) {})
 	err = stream.Explain(conn, err)
 	r.Published, r.AlreadyThere = p.Published, p.AlreadyThere

@@ -19,7 +19,9 @@ func (a *Daemon) report(ctx context.Context, q ops.ReportRequest) (report.Report
 
 // reportOf counts what became of the leads that were recorded between two moments, of some
 // agencies.
-func (a *Daemon) reportOf(ctx context.Context, from, to time.Time, includes func(agency string) bool) (r report.Report, err error) {
+func (a *Daemon) reportOf(ctx context.Context, from, to time.Time,
+	includes func(agency string) bool,
+) (r report.Report, err error) {
 	cursor, err := a.store.Cursor()
 	if err != nil {
 		return r, err
@@ -29,8 +31,10 @@ func (a *Daemon) reportOf(ctx context.Context, from, to time.Time, includes func
 		return r, err
 	}
 	s := report.Source{
-		From: from, To: to, Zone: a.o.Zone, Includes: includes, Acknowledged: cursor.Highest, Listings: published, Letters: a.letters().List(ctx),
-		Events: eventsOf(ops.Log{Store: a.store}.Events(ctx, ops.EventQuery{Since: from, Until: to})),
+		From: from, To: to, Zone: a.o.Zone, Includes: includes, Acknowledged: cursor.Highest,
+		Listings: published, Letters: a.letters().List(ctx),
+		Events: eventsOf(
+			ops.Log{Store: a.store}.Events(ctx, ops.EventQuery{Since: from, Until: to})),
 	}
 	s.Deliveries, s.Problems = a.deliveries()
 	return report.New(s)
@@ -56,7 +60,8 @@ func (a *Daemon) listings() (list []report.Listing, err error) {
 			for i := range tx.Insertions(id) {
 				if i.GoneSince.IsZero() && !i.Outside {
 					title := listings.Insertion{Record: tx.Record(id, i.Reference)}.Summary().Title
-					list = append(list, report.Listing{AgencyID: id, Reference: i.Reference, Title: title})
+					list = append(list,
+						report.Listing{AgencyID: id, Reference: i.Reference, Title: title})
 				}
 			}
 			return nil

@@ -37,12 +37,13 @@ func (a *Daemon) status() (ops.Status, error) {
 	}
 	ready, r := a.Health().Ready, a.relay.Status()
 	s := ops.Status{
-		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(), StoreID: a.store.ID(),
-		DataDir: a.o.DataDir, Page: a.httpURL(), Ready: &ready,
-		Watch: a.watch(), Store: ops.StoreStatus(a.housekeeping.Space()), DeadLetters: a.deadLetters.Load(),
+		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(),
+		StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Ready: &ready,
+		Watch: a.watch(), Store: ops.StoreStatus(a.housekeeping.Space()),
+		DeadLetters: a.deadLetters.Load(),
 		NATS: ops.NATSStatus{
-			Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream(), URL: a.natsURL(),
-			Problem: r.Problem, Restarts: a.serverStatus().Restarts,
+			Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream(),
+			URL: a.natsURL(), Problem: r.Problem, Restarts: a.serverStatus().Restarts,
 		},
 		PublishFailures: r.Failures,
 	}
@@ -54,11 +55,13 @@ func (a *Daemon) status() (ops.Status, error) {
 	for _, id := range slices.Sorted(maps.Keys(progress)) {
 		p := progress[id]
 		s.Relay = append(s.Relay, ops.RelayStatus{
-			AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest,
+			AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent),
+			OldestWaiting: p.Oldest,
 		})
 	}
 	for _, t := range slices.Sorted(maps.Keys(r.Published)) {
-		s.Events = append(s.Events, ops.EventCount{Type: cmp.Or(string(t), "other"), Published: r.Published[t]})
+		s.Events = append(s.Events,
+			ops.EventCount{Type: cmp.Or(string(t), "other"), Published: r.Published[t]})
 	}
 	a.forwarderStatus(&s)
 	if h := a.serverStatus(); h.Problem != "" {

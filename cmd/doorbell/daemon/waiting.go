@@ -20,7 +20,9 @@ import (
 // Wait is what a doorbell does while another one of its pair works: it serves health, page and
 // status, which name the holder of the lease, and the feed, which needs no store. It refuses
 // everything else. It returns nil when ctx ends, and has given back socket and address then.
-func Wait(ctx context.Context, o Options, conn stream.Conn, pair string, working func() standby.Holder) error {
+func Wait(ctx context.Context, o Options, conn stream.Conn, pair string,
+	working func() standby.Holder,
+) error {
 	w := &waiting{Daemon: &Daemon{o: o, started: time.Now(), conn: conn}, pair: pair, working: working}
 	for _, open := range []func(context.Context) error{w.checkDirectory, w.openSocket, w.openHTTP} {
 		if err := open(ctx); err != nil {
@@ -65,7 +67,8 @@ func (w *waiting) checkDirectory(ctx context.Context) error {
 func (w *waiting) status() (ops.Status, error) {
 	h := w.working()
 	s := ops.Status{
-		Version: w.o.Version, Instance: w.o.Instance, Started: w.started.UTC(), DataDir: w.o.DataDir, Page: w.httpURL(),
+		Version: w.o.Version, Instance: w.o.Instance, Started: w.started.UTC(),
+		DataDir: w.o.DataDir, Page: w.httpURL(),
 		Standby: &ops.StandbyStatus{Pair: w.pair, Holder: h.Name, Since: h.Since},
 		NATS:    ops.NATSStatus{URL: w.natsURL(), Stream: w.o.Stream()},
 	}
@@ -76,9 +79,11 @@ func (w *waiting) status() (ops.Status, error) {
 func (w *waiting) verbs() ops.Verbs {
 	return ops.Verbs{Status: w.status, Refuse: func() error {
 		if h := w.working(); h.Name != "" {
-			return fmt.Errorf("%w: %s works for %s; run the command there", ops.ErrWaiting, h.Name, w.pair)
+			return fmt.Errorf("%w: %s works for %s; run the command there", ops.ErrWaiting, h.Name,
+				w.pair)
 		}
-		return fmt.Errorf("%w, and which doorbell of %s works is not known yet", ops.ErrWaiting, w.pair)
+		return fmt.Errorf("%w, and which doorbell of %s works is not known yet", ops.ErrWaiting,
+			w.pair)
 	}}
 }
 

@@ -64,7 +64,8 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 	}
 	var cfg *config.Error
 	if errors.As(err, &cfg) {
-		return CodeConfig, cfg.Sentences(), "`doorbell config` shows what is in effect and where it comes from"
+		return CodeConfig, cfg.Sentences(),
+			"`doorbell config` shows what is in effect and where it comes from"
 	}
 	var damage *store.DamagedError
 	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
@@ -90,12 +91,15 @@ func Store(err error, dir string) error {
 		return err
 	case errors.As(err, &locked):
 		// And not 78: a command lets go of it, and a supervisor has to try again until then.
-		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell; if it is a command such as verify, wait for it; or give this one another data directory")
+		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err),
+			"stop the other doorbell; if it is a command such as verify, wait for it; or give this one another data directory")
 	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
 		return Config(err, "")
 	case errors.Is(err, fs.ErrNotExist):
-		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "no directory can be made there; choose another one")
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err),
+			"no directory can be made there; choose another one")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS),
+		errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), LetWrite(dir))
 	}
 	return IO(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
@@ -113,13 +117,16 @@ func LetWrite(dir string) string {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && !MayWrite(path) {
 			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, as with chmod -R u+rwX %s or "+
-				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
+				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(),
+				os.Getuid(), dir)
 		}
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("make it for the user that runs doorbell, as with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
+		return fmt.Sprintf(
+			"make it for the user that runs doorbell, as with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
 	}
-	return fmt.Sprintf("let user %d, as whom doorbell runs, reach %s and write to all of it, or choose another directory", os.Getuid(), dir)
+	return fmt.Sprintf(
+		"let user %d, as whom doorbell runs, reach %s and write to all of it, or choose another directory", os.Getuid(), dir)
 }
 
 // LeastSpace is what a store and a stream need to begin at all.

@@ -20,7 +20,8 @@ type cursor struct {
 }
 
 // errCursor says how a cursor that cannot be read is replaced. It does not quote it.
-var errCursor = errors.New("after: this is not a cursor of this feed; leave it out to begin with the oldest event")
+var errCursor = errors.New(
+	"after: this is not a cursor of this feed; leave it out to begin with the oldest event")
 
 // A cursor as text: its fields and a checksum, in the alphabet of URLs.
 const cursorBytes = 8 + 8 + 8 + 4
@@ -40,10 +41,14 @@ func parseCursor(text string) (c cursor, err error) {
 		return c, errCursor
 	}
 	b, err := cursorText.DecodeString(text)
-	if err != nil || len(b) != cursorBytes || binary.BigEndian.Uint32(b[24:]) != crc32.ChecksumIEEE(b[:24]) {
+	if err != nil || len(b) != cursorBytes ||
+		binary.BigEndian.Uint32(b[24:]) != crc32.ChecksumIEEE(b[:24]) {
 		return c, errCursor
 	}
-	return cursor{int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:])}, nil
+	return cursor{
+		int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint64(b[8:]),
+		binary.BigEndian.Uint64(b[16:]),
+	}, nil
 }
 
 // begin is the place before the first message of a stream.

@@ -70,7 +70,8 @@ type feed struct {
 }
 
 var (
-	errAway = errors.New("the stream cannot be read now: NATS is away, or the stream is not made yet")
+	errAway = errors.New(
+		"the stream cannot be read now: NATS is away, or the stream is not made yet")
 	errBody = errors.New("a request for events has no body")
 )
 
@@ -185,7 +186,8 @@ func one(list []string) string {
 // wants reports whether a message of the filter is asked for.
 func (q query) wants(subject string) bool {
 	agency, kind, _ := strings.Cut(strings.TrimPrefix(subject, q.prefix), ".")
-	return (len(q.agencies) == 0 || slices.Contains(q.agencies, agency)) && (len(q.types) == 0 || slices.Contains(q.types, kind))
+	return (len(q.agencies) == 0 || slices.Contains(q.agencies, agency)) &&
+		(len(q.types) == 0 || slices.Contains(q.types, kind))
 }
 
 // batch is what one response holds.
@@ -251,7 +253,8 @@ func (f *feed) read(ctx context.Context, q query) (b batch, err error) {
 	if b.cursor, b.reset, err = locate(ctx, c, state, q.after); err != nil {
 		return b, err
 	}
-	if b.end, err = f.collect(ctx, c, q, &b); err != nil || !b.end || b.cursor.sequence >= state.Last {
+	if b.end, err = f.collect(ctx, c, q, &b); err != nil || !b.end ||
+		b.cursor.sequence >= state.Last {
 		return b, err
 	}
 	last, err := c.Get(ctx, stream.Query{Sequence: state.Last}) // nothing up to here matches
@@ -271,7 +274,8 @@ func (f *feed) collect(ctx context.Context, c stream.Client, q query, b *batch) 
 		next := b.cursor.behind(m)
 		if q.wants(m.Subject) {
 			event := encode(m, next)
-			if b.bytes += len(event) + len(",\n"); b.bytes > mostBytes-len("[]\n") && len(b.events) > 0 {
+			if b.bytes += len(event) + len(",\n"); b.bytes > mostBytes-len("[]\n") &&
+				len(b.events) > 0 {
 				return false, nil
 			}
 			if event != nil {
@@ -302,7 +306,9 @@ func encode(m *stream.Message, at cursor) []byte {
 // locate is where a reader with a cursor continues. It starts again with the oldest event if the
 // stream is another one, or has another message at that place, or none: nothing says then that the
 // reader has what comes before. A cursor whose successors have expired is one of these.
-func locate(ctx context.Context, c stream.Client, state stream.State, after cursor) (at cursor, reset bool, err error) {
+func locate(ctx context.Context, c stream.Client, state stream.State,
+	after cursor,
+) (at cursor, reset bool, err error) {
 	at = begin(state.Created)
 	switch {
 	case after.created != at.created || after.sequence > state.Last:

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// Health reports whether the daemon lives, and whether it can do its work. It holds no person's data
-// and no secret: everybody who reaches the address may read it.
+// Health reports whether the daemon lives, and whether it can do its work. It holds no person's
+// data and no secret: everybody who reaches the address may read it.
 type Health struct {
-	Live   bool // every loop that has a heartbeat runs, and the store answers; a restart helps where it is false
+	// every loop that has a heartbeat runs, and the store answers; a restart helps where it is
+	// false
+	Live   bool
 	Ready  bool // and what is found can be kept and published. A halted agency does not matter
 	Checks []Check
 }
@@ -21,7 +23,8 @@ type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"` // why not, or what is worth to know
-	Live bool   `json:"live"`           // it is part of being alive; others are part of being ready only
+	// it is part of being alive; others are part of being ready only
+	Live bool `json:"live"`
 }
 
 // Alive checks the last heartbeat of a loop. One that had none yet counts from the moment it was
@@ -32,7 +35,8 @@ func Alive(name string, last, started time.Time, limit time.Duration) Check {
 	}
 	c := Check{Name: name, OK: true, Live: true}
 	if ago := time.Since(last); ago > limit {
-		c.OK, c.Text = false, fmt.Sprintf("no heartbeat for %s; at most %s is normal", ago.Round(time.Second), limit)
+		c.OK, c.Text = false,
+			fmt.Sprintf("no heartbeat for %s; at most %s is normal", ago.Round(time.Second), limit)
 	}
 	return c
 }

@@ -90,7 +90,8 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	mux.Handle("GET /readyz", serveHealth(o.Health, true))
 	mux.Handle("GET /metrics", o.Metrics)
 	mux.HandleFunc("GET /schemas", func(w http.ResponseWriter, _ *http.Request) {
-		// Relative, so that it works below any path of a reverse proxy. The mux would make it absolute.
+		// Relative, so that it works below any path of a reverse proxy. The mux would make it
+		// absolute.
 		w.Header().Set("Location", "schemas/")
 		w.WriteHeader(http.StatusSeeOther)
 	})
@@ -122,7 +123,8 @@ func withHeaders(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if len(r.TransferEncoding) > 0 { // with both lengths, some proxies and we would see different requests
+		// with both lengths, some proxies and we would see different requests
+		if len(r.TransferEncoding) > 0 {
 			h.Set("Connection", "close")
 			refuse(w, errChunked)
 			return
@@ -134,10 +136,12 @@ func withHeaders(next http.Handler) http.Handler {
 var (
 	errWrongToken = errors.New("invalid token")
 	errNoToken    = errors.New("no token is configured for this: DOORBELL_HTTP_TOKEN is not set")
-	errNeedsToken = errors.New("this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, " +
-		"or as the password of any user")
-	errNotLocal = errors.New("without DOORBELL_HTTP_TOKEN only direct requests from this machine are served: " +
-		"use 127.0.0.1 or localhost without a proxy, or set the token. Health, metrics and schemas are public")
+	errNeedsToken = errors.New(
+		"this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, " +
+			"or as the password of any user")
+	errNotLocal = errors.New(
+		"without DOORBELL_HTTP_TOKEN only direct requests from this machine are served: " +
+			"use 127.0.0.1 or localhost without a proxy, or set the token. Health, metrics and schemas are public")
 	errForeign = errors.New("the request comes from another site")
 	errChunked = errors.New("say how long the body is (Content-Length)")
 )
@@ -217,7 +221,8 @@ func origin(r *http.Request) string {
 func embedded(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return (site == "cross-site" || site == "same-site") &&
-		(r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
+		(r.Header.Get("Sec-Fetch-Mode") != "navigate" ||
+			r.Header.Get("Sec-Fetch-Dest") != "document")
 }
 
 // loopback reports whether a host, with or without a port, names this machine. No other site can
@@ -234,10 +239,14 @@ func loopback(host string) bool {
 // proxied reports whether a request shows signs of a proxy, whose client may be anywhere. A proxy
 // may leave none: behind one, a token is needed.
 func proxied(r *http.Request) bool {
-	if !r.ProtoAtLeast(1, 1) { // as nginx passes requests on by default; browsers and curl do not use it
+	// as nginx passes requests on by default; browsers and curl do not use it
+	if !r.ProtoAtLeast(1, 1) {
 		return true
 	}
-	names := []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
+	names := []string{
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+		"X-Real-Ip", "Via",
+	}
 	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 

@@ -120,7 +120,10 @@ func (v *payload) who() string {
 }
 
 // alertFacts are the facts of an alert that a line names.
-var alertFacts = []string{"Scope", "Operation", "Insertions", "Missing", "Known", "Reached", "Expected", "Found"}
+var alertFacts = []string{
+	"Scope", "Operation", "Insertions", "Missing", "Known", "Reached",
+	"Expected", "Found",
+}
 
 // alertParts are the words of an event about our access or watch, as receivers get them.
 func alertParts(e events.Event) []string {

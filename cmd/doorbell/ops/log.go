@@ -86,7 +86,8 @@ func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, er
 	return func(yield func(LoggedEvent, error) bool) {
 		s, err := l.span(ctx, q)
 		for at := s.after; err == nil && at < s.upTo; {
-			limit := int(min(pageEvents, s.upTo-at)) // or a question for one event would decode a page of them
+			// or a question for one event would decode a page of them
+			limit := int(min(pageEvents, s.upTo-at))
 			var list []events.Event
 			was := at
 			if list, at, err = l.Store.EventsAfter(q.AgencyID, at, limit, pageBytes); err == nil {
@@ -99,7 +100,8 @@ func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, er
 				if e.Sequence > s.upTo {
 					return
 				}
-				if q.matches(e) && !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence <= s.acknowledged}, nil) {
+				if q.matches(e) &&
+					!yield(LoggedEvent{Event: e, Acknowledged: e.Sequence <= s.acknowledged}, nil) {
 					return
 				}
 			}
@@ -136,7 +138,8 @@ func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 		return s, err
 	}
 	if q.AgencyID != "" && !slices.Contains(agencies, q.AgencyID) {
-		return s, exit.Failed(errors.New("the event log knows no such agency: "+q.AgencyID), "doorbell status lists the agencies")
+		return s, exit.Failed(errors.New("the event log knows no such agency: "+q.AgencyID),
+			"doorbell status lists the agencies")
 	}
 	c, err := l.Store.Cursor()
 	if err != nil {

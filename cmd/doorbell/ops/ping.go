@@ -64,7 +64,8 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 		return err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
+	// so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return fmt.Errorf("it answers %d", response.StatusCode)
 	}

@@ -104,7 +104,8 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 	waitsLong := !s.NATS.Connected || s.Watch.At.Sub(a.WatchStart) > patience
 	if a.State == WaitingForStream && waitsLong {
 		all = append(all, Problem{
-			Title: id + " waits for the stream", many: "agencies wait for the stream", Who: []string{id},
+			Title: id + " waits for the stream", many: "agencies wait for the stream",
+			Who: []string{id},
 			Text: "The stream may hold what a store before this one has published. " +
 				"Polling begins when NATS answers.",
 			Since: a.WatchStart, Command: "doorbell check", all: "doorbell check",
@@ -208,7 +209,8 @@ func (s Status) downProblems() []Problem {
 	}
 	p := Problem{
 		Bad: true, Title: "The API does not answer",
-		Text: "There is no connection to " + s.Watch.BaseURL + ". Look at DNS, network, proxy and certificates. " +
+		Text: "There is no connection to " + s.Watch.BaseURL +
+			". Look at DNS, network, proxy and certificates. " +
 			"doorbell retries by itself, and catches up.",
 	}
 	for _, a := range s.Watch.Agencies {
@@ -221,7 +223,10 @@ func (s Status) storeProblems() []Problem {
 	text := "It holds " + s.Store.share() + " (DOORBELL_STORE_MAX): " + SpaceAdvice + "."
 	switch {
 	case s.Store.Full:
-		return []Problem{{Bad: true, Title: "The store is full: polling stopped until there is room", Text: text}}
+		return []Problem{{
+			Bad:   true,
+			Title: "The store is full: polling stopped until there is room", Text: text,
+		}}
 	case s.Store.Alarm:
 		return []Problem{{Title: "The store is nearly full", Text: text}}
 	}
@@ -248,7 +253,8 @@ func (s Status) natsProblems() []Problem {
 	}
 	return []Problem{{
 		Bad: true, Title: title, Error: s.NATS.Problem, Command: "doorbell check",
-		Text: "Nothing is lost: events are kept in the log and published in order (" + Number(waiting) +
+		Text: "Nothing is lost: events are kept in the log and published in order (" +
+			Number(waiting) +
 			" waiting). doorbell retries by itself.",
 	}}
 }
@@ -261,8 +267,9 @@ func (s Status) forwarderProblems() (all []Problem) {
 	}
 	if s.RoutesProblem != "" {
 		all = append(all, Problem{
-			Title: "The changed table of routes is refused", Error: s.RoutesProblem, Command: "doorbell routes ls",
-			Text: "The table before stays in force. A corrected file is read within 30 s.",
+			Title: "The changed table of routes is refused", Error: s.RoutesProblem,
+			Command: "doorbell routes ls",
+			Text:    "The table before stays in force. A corrected file is read within 30 s.",
 		})
 	}
 	if s.Untaken > 0 {
@@ -288,7 +295,8 @@ func (s Status) forwarderProblems() (all []Problem) {
 func workerProblem(w forward.WorkerStatus, trouble string) Problem {
 	p := Problem{
 		Title: w.Forwarder + ": " + trouble, Error: cmp.Or(w.Problem, w.LastError),
-		Since: cmp.Or(w.FailingSince, w.WaitingSince), Command: "doorbell forward " + Shell(w.Forwarder) + " --test",
+		Since:   cmp.Or(w.FailingSince, w.WaitingSince),
+		Command: "doorbell forward " + Shell(w.Forwarder) + " --test",
 		Text: fmt.Sprintf("%s waiting. doorbell retries by itself; %s so far.",
 			Counted(int(w.Waiting), "event"), Counted(w.Attempts, "attempt")),
 	}
@@ -296,7 +304,8 @@ func workerProblem(w forward.WorkerStatus, trouble string) Problem {
 		p.Title += " (" + Short(to, 60) + ")"
 	}
 	if w.Lost > 0 {
-		p.Text = Counted(int(w.Lost), "lead") + " waiting. A line of the table of routes that fits sends what waits."
+		p.Text = Counted(int(w.Lost), "lead") +
+			" waiting. A line of the table of routes that fits sends what waits."
 		p.Command = "doorbell routes ls"
 	}
 	return p

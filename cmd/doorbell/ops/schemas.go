@@ -12,7 +12,8 @@ import (
 func Schemas() http.Handler {
 	files := http.StripPrefix("/schemas", http.FileServerFS(schemas.Files()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=300") // another version of doorbell has others
+		// another version of doorbell has others
+		w.Header().Set("Cache-Control", "public, max-age=300")
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		files.ServeHTTP(w, r)
 	})

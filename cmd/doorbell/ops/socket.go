@@ -38,8 +38,9 @@ const maxSocketPath = 100
 // CheckPath says whether a socket can stand at path, without touching anything.
 func CheckPath(path string) error {
 	if len(path) > maxSocketPath {
-		return fmt.Errorf("the path of the socket, %s, is longer than the %d bytes that systems allow; "+
-			"choose a shorter data directory", path, maxSocketPath)
+		return fmt.Errorf(
+			"the path of the socket, %s, is longer than the %d bytes that systems allow; "+
+				"choose a shorter data directory", path, maxSocketPath)
 	}
 	return nil
 }
@@ -112,12 +113,13 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return getStatus.Ask(ctx, c, Nothing{})
 }
 
-// Backup writes a copy of the daemon's store to w, as long as that takes. sized is called first with
-// the number of bytes, and may refuse them.
+// Backup writes a copy of the daemon's store to w, as long as that takes. sized is called first
+// with the number of bytes, and may refuse them.
 func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	late := time.AfterFunc(answerLimit, cancel) // it begins immediately, and may then take as long as it needs
+	// it begins immediately, and may then take as long as it needs
+	late := time.AfterFunc(answerLimit, cancel)
 	response, err := c.open(ctx, http.MethodGet, backupPath, nil)
 	if err != nil {
 		return err

@@ -32,10 +32,11 @@ type Status struct {
 	// Forwarders are the workers of the forwarder that the daemon runs.
 	Forwarders []forward.WorkerStatus `json:"forwarders,omitempty"`
 	// RoutesProblem is why the table of routes that was written last is not in force.
-	RoutesProblem string       `json:"routesProblem,omitempty"`
-	Untaken       uint64       `json:"untaken,omitempty"`     // leads that no line of the table takes
-	DeadLetters   uint64       `json:"deadLetters,omitempty"` // that wait for a person now
-	Events        []EventCount `json:"events,omitempty"`
+	RoutesProblem string `json:"routesProblem,omitempty"`
+	// leads that no line of the table takes
+	Untaken     uint64       `json:"untaken,omitempty"`
+	DeadLetters uint64       `json:"deadLetters,omitempty"` // that wait for a person now
+	Events      []EventCount `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy,
 	// unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
@@ -59,7 +60,8 @@ func (s StandbyStatus) text() string {
 	if s.Holder == "" {
 		return fmt.Sprintf("Waiting: which doorbell of %s works is not known yet.", s.Pair)
 	}
-	return fmt.Sprintf("Waiting: %s works for %s since %s, and this doorbell takes over when that one ends.",
+	return fmt.Sprintf(
+		"Waiting: %s works for %s since %s, and this doorbell takes over when that one ends.",
 		s.Holder, s.Pair, s.Since.Local().Format("2 Jan 15:04:05"))
 }
 
@@ -90,7 +92,8 @@ type NATSStatus struct {
 	Connected bool   `json:"connected"`
 	Stream    string `json:"stream,omitempty"`
 	Problem   string `json:"problem,omitempty"`
-	Restarts  int    `json:"restarts,omitempty"` // of the embedded server, because it took nothing; since the start of the process
+	// of the embedded server, because it took nothing; since the start of the process
+	Restarts int `json:"restarts,omitempty"`
 }
 
 // RelayStatus is how far an agency's event log is published.
@@ -99,7 +102,8 @@ type RelayStatus struct {
 	Acknowledged uint64 `json:"acknowledged"` // its newest position in the stream
 	Pending      uint64 `json:"pending"`      // events that wait
 
-	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
+	// when the oldest of those that wait was recorded
+	OldestWaiting time.Time `json:"oldestWaiting,omitzero"`
 }
 
 // EventCount counts events of one type since the process connected to NATS.
@@ -175,8 +179,8 @@ func level(a poller.AgencyStatus) Level {
 	return is
 }
 
-// InOrder returns the agencies as people see them, on the page and in the terminal: those first that
-// need attention, and otherwise as they are configured.
+// InOrder returns the agencies as people see them, on the page and in the terminal: those first
+// that need attention, and otherwise as they are configured.
 func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
 	order := []Level{Bad, Warn, Busy, Well}
 	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int {
@@ -207,11 +211,13 @@ func (s Status) Agencies() (rows []AgencyRow) {
 	}
 	for _, a := range InOrder(s.Watch.Agencies) {
 		r := AgencyRow{
-			ID: a.AgencyID, State: StateOf(a), Insertions: unknown, Longest: unknown, Latency: unknown,
-			LastSync: a.LastCompleteWalk, Waiting: waiting[a.AgencyID], Remarks: remarks(a),
+			ID: a.AgencyID, State: StateOf(a), Insertions: unknown, Longest: unknown,
+			Latency: unknown, LastSync: a.LastCompleteWalk, Waiting: waiting[a.AgencyID],
+			Remarks: remarks(a),
 		}
 		r.State.Level = level(a)
-		if a.Insertions > 0 || !a.LastCompleteWalk.IsZero() { // a walk was complete, or the store remembers
+		// a walk was complete, or the store remembers
+		if a.Insertions > 0 || !a.LastCompleteWalk.IsZero() {
 			r.Insertions = Number(a.Insertions)
 			if f := a.Freshness; f != nil && f.Insertions > 0 {
 				r.Longest = Seconds(f.OldestSeconds)
@@ -228,7 +234,8 @@ func (s Status) Agencies() (rows []AgencyRow) {
 // remarks are what was odd lately at an agency and is no problem.
 func remarks(a poller.AgencyStatus) (list []string) {
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
-		list = append(list, "the last walk was not complete: "+strings.ReplaceAll(l.Reason, "_", " "))
+		list = append(list,
+			"the last walk was not complete: "+strings.ReplaceAll(l.Reason, "_", " "))
 	}
 	if is := level(a); a.LastError != "" && (is == Well || is == Busy) {
 		list = append(list, "last error: "+a.LastError)
@@ -258,8 +265,10 @@ func (s Status) Facts() []string {
 		nats = append(nats, s.NATS.URL)
 	}
 	return []string{
-		fmt.Sprintf("doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s", s.Version,
-			Span(s.Watch.At.Sub(s.Started)), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, ceiling, s.Watch.BaseURL),
+		fmt.Sprintf("doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s",
+			s.Version,
+			Span(s.Watch.At.Sub(s.Started)), Counted(int(s.Watch.Requests), "request"),
+			s.Watch.LastMinute, ceiling, s.Watch.BaseURL),
 		"NATS: " + strings.Join(nats, ", "),
 		"Store: " + s.Store.share() + " in " + s.DataDir,
 	}

@@ -75,9 +75,11 @@ func (s Status) remarkLines(o TextOptions) (lines []string) {
 
 // agencyTable has a line for each agency.
 func (s Status) agencyTable() (t table) {
-	t.add(Bold, "AGENCY", "STATE", "INSERTIONS", "LAST FULL SYNC", "LONGEST UNCHECKED", "LEAD TO EVENT", "WAITING")
+	t.add(Bold, "AGENCY", "STATE", "INSERTIONS", "LAST FULL SYNC", "LONGEST UNCHECKED",
+		"LEAD TO EVENT", "WAITING")
 	for _, a := range s.Agencies() {
-		t.add(levelStyles[a.State.Level], a.ID, a.State.Word, a.Insertions, Ago(a.LastSync, s.Watch.At),
+		t.add(levelStyles[a.State.Level], a.ID, a.State.Word, a.Insertions,
+			Ago(a.LastSync, s.Watch.At),
 			a.Longest, a.Latency, fmt.Sprint(a.Waiting))
 	}
 	return t

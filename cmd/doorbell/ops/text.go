@@ -124,7 +124,8 @@ func Span(d time.Duration) string {
 	case d < 100*time.Minute:
 		return fmt.Sprintf("%d min", int(d.Minutes()))
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60), " 0 min")
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60),
+			" 0 min")
 	}
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
@@ -156,7 +157,8 @@ func BytesText(n int64) string {
 // Shell quotes a word so that it can be pasted into a command line.
 func Shell(word string) string {
 	simple := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:/=@%+", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("_-.,:/=@%+", r)
 	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !simple(r) }) < 0 {
 		return word

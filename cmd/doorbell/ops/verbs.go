@@ -80,8 +80,9 @@ type (
 	Nothing struct{}
 
 	AgencyRequest struct {
-		AgencyID            string `json:"agencyId"`
-		PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // empty: the agency and all of its insertions
+		AgencyID string `json:"agencyId"`
+		// empty: the agency and all of its insertions
+		PropertyReferenceID string `json:"propertyReferenceId,omitempty"`
 	}
 	ResumeAnswer struct {
 		Ended int `json:"ended"` // halts that were ended
@@ -124,7 +125,8 @@ type (
 const maxReference = 1 << 10
 
 func (q AgencyRequest) complete() bool {
-	return q.AgencyID != "" && len(q.AgencyID) <= maxReference && len(q.PropertyReferenceID) <= maxReference
+	return q.AgencyID != "" && len(q.AgencyID) <= maxReference &&
+		len(q.PropertyReferenceID) <= maxReference
 }
 
 // Handler serves the verbs.
@@ -268,7 +270,10 @@ var statuses = []struct {
 	code int
 	hint string
 }{
-	{poller.ErrUnknownAgency, http.StatusNotFound, "doorbell status lists the agencies; upper and lower case differ"},
+	{
+		poller.ErrUnknownAgency, http.StatusNotFound,
+		"doorbell status lists the agencies; upper and lower case differ",
+	},
 	{poller.ErrHalted, http.StatusConflict, "doorbell status says why, and what ends it"},
 	{poller.ErrTooSoon, http.StatusTooManyRequests, ""},
 	{ErrWaiting, http.StatusConflict, ""},

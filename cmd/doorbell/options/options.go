@@ -28,10 +28,11 @@ func Poller(c *config.Config, version string) poller.Options {
 			InsertionsPath:      strings.Join(p.RecordsPath.Of("insertion"), ""), // one or none
 			ContactRequestsPath: strings.Join(p.RecordsPath.Of("contact_request"), ""),
 		},
-		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
-		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor,
-		Filter: p.Filter(), IgnoreInsertion: p.IgnoreFields.Of("insertion"),
-		IgnoreContact: p.IgnoreFields.Of("contact_request"), IDFields: p.ContactIDFields,
+		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond,
+		PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
+		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor, Filter: p.Filter(),
+		IgnoreInsertion: p.IgnoreFields.Of("insertion"),
+		IgnoreContact:   p.IgnoreFields.Of("contact_request"), IDFields: p.ContactIDFields,
 	}
 	for _, a := range c.Agencies {
 		o.Agencies = append(o.Agencies, poller.AgencyKeys{
@@ -44,8 +45,9 @@ func Poller(c *config.Config, version string) poller.Options {
 // NATS says in the words of natsd how to reach an external server.
 func NATS(n config.NATS) natsd.Dial {
 	d := natsd.Dial{
-		URL: n.URL, Creds: n.Creds, NKey: n.Nkey, User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(),
-		CA: n.CA, Cert: n.Cert, Key: n.Key, Domain: n.JSDomain, APIPrefix: n.JSApiPrefix,
+		URL: n.URL, Creds: n.Creds, NKey: n.Nkey, User: n.User, Password: n.Password.Reveal(),
+		Token: n.Token.Reveal(), CA: n.CA, Cert: n.Cert, Key: n.Key, Domain: n.JSDomain,
+		APIPrefix: n.JSApiPrefix,
 	}
 	if d.URL == "" { // the embedded server has a JetStream of its own
 		d.Domain, d.APIPrefix = "", ""

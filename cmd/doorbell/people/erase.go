@@ -27,9 +27,9 @@ func (p *Places) MayErase(ctx context.Context) error {
 	return nil
 }
 
-// Begin writes the receipt of an erasure of contact requests that were found, and takes the person out of the log.
-// Once the receipt is written the erasure will be finished, whatever happens: an error beside a
-// receipt is for FinishAll to make good.
+// Begin writes the receipt of an erasure of contact requests that were found, and takes the person
+// out of the log. Once the receipt is written the erasure will be finished, whatever happens: an
+// error beside a receipt is for FinishAll to make good.
 func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 	if len(requests) == 0 {
 		return Receipt{}, ErrNothing
@@ -40,13 +40,16 @@ func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 	}
 	now := time.Now().UTC()
 	r := Receipt{
-		ID: now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]), Version: p.Version, StoreID: p.Store.ID(), Begun: now,
-		AgencyID: w.AgencyID, Requests: requests, Erased: map[string]int{},
+		ID:      now.Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6]),
+		Version: p.Version, StoreID: p.Store.ID(), Begun: now, AgencyID: w.AgencyID,
+		Requests: requests, Erased: map[string]int{},
 		OutOfReach: slices.Clone(outOfReach),
 	}
 	for agency := range byAgency(requests) {
 		if !slices.Contains(agencies, agency) {
-			r.OutOfReach = append(r.OutOfReach, "the event log of the doorbell that watches "+agency+" and publishes to the same stream: forget the person there, too")
+			r.OutOfReach = append(r.OutOfReach,
+				"the event log of the doorbell that watches "+agency+
+					" and publishes to the same stream: forget the person there, too")
 		}
 	}
 	if err := p.Save(r); err != nil {
@@ -180,7 +183,8 @@ func (p *Places) EraseAgain() (restored int, err error) {
 			restored++
 			r.Finished, r.Attempts, r.FreePages = time.Time{}, 0, ""
 		}
-		err = errors.Join(err, p.eraseLogged(&r), p.Save(r)) // a backup may be of the middle of an erasure
+		// a backup may be of the middle of an erasure
+		err = errors.Join(err, p.eraseLogged(&r), p.Save(r))
 	}
 	return restored, err
 }
@@ -189,7 +193,8 @@ func (p *Places) EraseAgain() (restored int, err error) {
 func byAgency(requests []Request) map[string][]store.Request {
 	all := map[string][]store.Request{}
 	for _, r := range requests {
-		all[r.AgencyID] = append(all[r.AgencyID], store.Request{Reference: r.PropertyReferenceID, ID: r.ContactRequestID})
+		all[r.AgencyID] = append(all[r.AgencyID],
+			store.Request{Reference: r.PropertyReferenceID, ID: r.ContactRequestID})
 	}
 	return all
 }

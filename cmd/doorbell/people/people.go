@@ -104,7 +104,8 @@ func (p *Places) held(ctx context.Context, agencyID string) iter.Seq2[heldEvent,
 					break // nothing was ever replayed, or given up
 				}
 				if err != nil {
-					yield(heldEvent{}, fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err)))
+					yield(heldEvent{},
+						fmt.Errorf("stream %s: %w", m.stream, stream.Explain(p.Conn, err)))
 					return
 				}
 				e, err := events.Decode(one.Header, one.Data)
@@ -124,7 +125,9 @@ type Request struct {
 }
 
 func compare(a, b Request) int {
-	return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID), cmp.Compare(a.PropertyReferenceID, b.PropertyReferenceID), cmp.Compare(a.ContactRequestID, b.ContactRequestID))
+	return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID),
+		cmp.Compare(a.PropertyReferenceID, b.PropertyReferenceID),
+		cmp.Compare(a.ContactRequestID, b.ContactRequestID))
 }
 
 // requestOf returns the contact request that an event is about.
@@ -208,7 +211,8 @@ func (p *Places) Export(ctx context.Context, w Wanted) (list []Exported, err err
 		if err != nil {
 			return nil, err
 		}
-		if _, wanted := slices.BinarySearchFunc(found.Requests, requestOf(h.event), compare); !wanted {
+		if _, wanted := slices.BinarySearchFunc(found.Requests, requestOf(h.event),
+			compare); !wanted {
 			continue
 		}
 		is := name{h.event.ID, h.event.Origin}

@@ -70,7 +70,8 @@ func ReadReceipt(path string) (r Receipt, err error) {
 	if err != nil {
 		return r, fmt.Errorf("receipt: %w", err)
 	}
-	if json.Unmarshal(b, &r) != nil || r.ID == "" || r.ID != strings.TrimSuffix(filepath.Base(path), ".json") {
+	if json.Unmarshal(b, &r) != nil || r.ID == "" ||
+		r.ID != strings.TrimSuffix(filepath.Base(path), ".json") {
 		return r, fmt.Errorf("%s: %w", path, ErrNoReceipt)
 	}
 	return r, nil

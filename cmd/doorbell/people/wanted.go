@@ -32,9 +32,11 @@ type Wanted struct {
 
 // Errors of Check. They do not quote what was written.
 var (
-	ErrNobody = errors.New("name one of a mail address, a phone number, a contact request and an insertion")
-	ErrEmail  = errors.New("it is no mail address; write one like nora.beispiel@example.org")
-	ErrPhone  = errors.New("it is no phone number; write it with its country, like +41790000123, or as the API gives it")
+	ErrNobody = errors.New(
+		"name one of a mail address, a phone number, a contact request and an insertion")
+	ErrEmail = errors.New("it is no mail address; write one like nora.beispiel@example.org")
+	ErrPhone = errors.New(
+		"it is no phone number; write it with its country, like +41790000123, or as the API gives it")
 )
 
 // Check refuses a Wanted that means no one, or half of the world.
@@ -110,7 +112,8 @@ const (
 // match compares an event with the person. An address is the writer's where it is a whole value.
 func (w Wanted) match(e events.Event) match {
 	switch {
-	case w.AgencyID != "" && e.AgencyID != w.AgencyID, w.PropertyReferenceID != "" && e.Reference != w.PropertyReferenceID:
+	case w.AgencyID != "" && e.AgencyID != w.AgencyID,
+		w.PropertyReferenceID != "" && e.Reference != w.PropertyReferenceID:
 		return none
 	case w.ContactRequestID != "" && requestOf(e).ContactRequestID != w.ContactRequestID:
 		return none
@@ -158,7 +161,8 @@ func (w Wanted) matchText() func(string) match {
 // numbers yields the parts of a text that may be a number, or several.
 func numbers(s string) iter.Seq[string] {
 	return strings.FieldsFuncSeq(s, func(r rune) bool {
-		return !('0' <= r && r <= '9' || strings.ContainsRune("+ .-/()\t\u00a0\u2009\u202f\u2010\u2011\u2012\u2013", r))
+		return !('0' <= r && r <= '9' ||
+			strings.ContainsRune("+ .-/()\t\u00a0\u2009\u202f\u2010\u2011\u2012\u2013", r))
 	})
 }
 

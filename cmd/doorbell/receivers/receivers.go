@@ -52,7 +52,10 @@ func Open(c *config.Config, version string) (*Set, error) { return OpenKind(c, "
 
 // OpenKind opens only the receivers of one kind, for the forwarder with that name.
 func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
-	s := &Set{c: c, only: kind, name: name, version: c.Base.Agent(version), opened: map[Address]forward.Receiver{}}
+	s := &Set{
+		c: c, only: kind, name: name, version: c.Base.Agent(version),
+		opened: map[Address]forward.Receiver{},
+	}
 	if err := s.Reread(); err != nil {
 		s.Close()
 		return nil, err
@@ -155,7 +158,8 @@ func (s *Set) take(text string) error {
 				continue
 			}
 			o, err := s.open(a)
-			if err != nil { // the constructor is stricter than the configuration; its error quotes nothing
+			// the constructor is stricter than the configuration; its error quotes nothing
+			if err != nil {
 				return l.unusable(a, err.Error())
 			}
 			routes = append(routes, forward.Route{
@@ -172,7 +176,10 @@ func (l Line) unusable(a Address, why string) error {
 	if l.Number > 0 {
 		return &mistake{l.Number, 1, "", "a receiver cannot be used: " + why}
 	}
-	return &config.Error{Problems: []config.Problem{{Name: Needed[a.Kind], Text: "and its like cannot be used: " + why}}}
+	return &config.Error{Problems: []config.Problem{{
+		Name: Needed[a.Kind],
+		Text: "and its like cannot be used: " + why,
+	}}}
 }
 
 // open opens a receiver, or returns the one that is already open.
@@ -192,7 +199,8 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 		o, err = email.New(m)
 	case "webhook":
 		o, err = webhook.New(webhook.Options{
-			URL: a.Value, Secrets: a.secrets, Template: s.c.Templates[a.template], AllowPlaintext: plaintext, Version: s.version,
+			URL: a.Value, Secrets: a.secrets, Template: s.c.Templates[a.template],
+			AllowPlaintext: plaintext, Version: s.version,
 		})
 	default: // never another kind in its place: a webhook gets the whole person
 		err = errors.New("no receiver is known for " + a.Kind)
@@ -215,15 +223,19 @@ func mailTo(c *config.Config, address string) email.Options {
 
 // hook is the address of a chat.
 func (s *Set) hook(a Address) forward.Hook {
-	return forward.Hook{URL: a.Value, AllowPlaintext: s.c.Base.AllowPlaintext, UserAgent: "doorbell/" + s.version}
+	return forward.Hook{
+		URL: a.Value, AllowPlaintext: s.c.Base.AllowPlaintext,
+		UserAgent: "doorbell/" + s.version,
+	}
 }
 
 // chat says who reads in a chat, and how much of a person they see.
 func (s *Set) chat(people string) message.Options {
 	f := s.c.Forward
 	return message.Options{
-		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(), Instance: s.c.Base.Instance,
-		Short: people != config.FullPeople,
+		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(),
+		Instance: s.c.Base.Instance,
+		Short:    people != config.FullPeople,
 	}
 }
 
@@ -273,7 +285,10 @@ func (s *Set) settings() (lines []Line) {
 	f := s.c.Forward
 	add := func(kind, setting string, named []string, of func(string) string, types []string) {
 		for _, share := range sharesOf(named, of) {
-			l := Line{Setting: setting, Filter: forward.Filter{Types: types, Agencies: share.agencies, Except: share.except}}
+			l := Line{
+				Setting: setting,
+				Filter:  forward.Filter{Types: types, Agencies: share.agencies, Except: share.except},
+			}
 			for _, value := range split(kind, share.value) {
 				a := Address{Kind: kind, Value: value}
 				if kind == "webhook" {
@@ -293,7 +308,8 @@ func (s *Set) settings() (lines []Line) {
 	// to the address for all agencies, if there is one: the people who answer leads can do nothing
 	// about a key. Without one, an alert at the wrong person is better than one that is not sent.
 	mailAlerts := func(agency string) string {
-		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
+		return cmp.Or(f.EmailAlertsTo.Revealed(agency), f.EmailTo.Revealed(config.AnyAgency),
+			f.EmailTo.Revealed(agency))
 	}
 	// An agency with its own secret or template has its own share.
 	webhookOf := func(agency string) string {
@@ -301,7 +317,8 @@ func (s *Set) settings() (lines []Line) {
 			return ""
 		}
 		return strings.Join([]string{
-			f.WebhookURL.Revealed(agency), f.WebhookSecret.Revealed(agency), f.WebhookTemplateFile.Revealed(agency),
+			f.WebhookURL.Revealed(agency), f.WebhookSecret.Revealed(agency),
+			f.WebhookTemplateFile.Revealed(agency),
 		}, "\x00")
 	}
 	chat := func(kind, setting string, url, alertsURL config.PerAgency) {
@@ -316,7 +333,8 @@ func (s *Set) settings() (lines []Line) {
 	add("email", "DOORBELL_EMAIL_ALERTS_TO",
 		config.NamedIn(f.EmailTo, f.EmailAlertsTo), mailAlerts, alerts())
 	add("webhook", "DOORBELL_WEBHOOK_URL",
-		config.NamedIn(f.WebhookURL, f.WebhookSecret, f.WebhookTemplateFile), webhookOf, []string{">"})
+		config.NamedIn(f.WebhookURL, f.WebhookSecret, f.WebhookTemplateFile), webhookOf,
+		[]string{">"})
 	return lines
 }
 

@@ -27,8 +27,9 @@ type Source struct {
 	Zone     *time.Location           // of the times in the renderings
 	Includes func(agency string) bool // nil: all agencies
 
-	Events       iter.Seq2[events.Event, error] // recorded from From on and before To
-	Acknowledged uint64                         // the highest position that the stream has acknowledged
+	Events iter.Seq2[events.Event, error] // recorded from From on and before To
+	// the highest position that the stream has acknowledged
+	Acknowledged uint64
 	// Deliveries returns where a lead went. Nil: there are no receivers.
 	Deliveries func(events.Event) []forward.Delivered
 	Letters    iter.Seq2[forward.Letter, error]
@@ -164,11 +165,13 @@ func (c *counter) listing(agency, reference string) *Listing {
 func (c *counter) readLetters() {
 	for l, err := range c.from.Letters {
 		if err != nil {
-			c.Problems = append(c.Problems, "the dead letters cannot be read, and may count as delivered: "+err.Error())
+			c.Problems = append(c.Problems,
+				"the dead letters cannot be read, and may count as delivered: "+err.Error())
 			return
 		}
 		c.letters[l.Forwarder+"."+l.Destination+"/"+l.ID] = true
-		if !l.At.Before(c.from.From) && l.At.Before(c.from.To) && (l.Unreadable || c.includes(l.AgencyID)) {
+		if !l.At.Before(c.from.From) && l.At.Before(c.from.To) &&
+			(l.Unreadable || c.includes(l.AgencyID)) {
 			c.notice(l.At, l.AgencyID, l.Reference, "rejected", rejection(l))
 		}
 	}
@@ -224,7 +227,8 @@ func (c *counter) lead(e events.Event) {
 		to = c.from.Deliveries(e)
 	}
 	done := func(d forward.Delivered) bool { return d.Done }
-	if e.Sequence <= c.from.Acknowledged || slices.ContainsFunc(to, done) { // acknowledgements are noted in groups
+	// acknowledgements are noted in groups
+	if e.Sequence <= c.from.Acknowledged || slices.ContainsFunc(to, done) {
 		one.Published = 1
 	}
 	open := slices.ContainsFunc(to, func(d forward.Delivered) bool { return !d.Done })
@@ -271,7 +275,8 @@ func (c *counter) finish() {
 	c.Delivered.finish()
 	slices.SortStableFunc(c.Notices, func(a, b Notice) int { return b.At.Compare(a.At) })
 	ordered := slices.SortedFunc(maps.Values(c.listings), func(a, b *Listing) int {
-		return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID), cmp.Compare(b.Seen, a.Seen), cmp.Compare(a.Reference, b.Reference))
+		return cmp.Or(cmp.Compare(a.AgencyID, b.AgencyID), cmp.Compare(b.Seen, a.Seen),
+			cmp.Compare(a.Reference, b.Reference))
 	})
 	for _, l := range ordered {
 		last := len(c.Agencies) - 1

@@ -21,9 +21,11 @@ func (r Report) Headline() string {
 	case t.Seen == 0:
 		return "No lead arrived."
 	case t.Published == t.Seen && t.Delivered == t.Seen:
-		return fmt.Sprintf("Nothing was overlooked: %d seen = %d published = %d delivered.", t.Seen, t.Published, t.Delivered)
+		return fmt.Sprintf("Nothing was overlooked: %d seen = %d published = %d delivered.", t.Seen,
+			t.Published, t.Delivered)
 	case t.Published == t.Seen && t.NoReceiver == t.Seen:
-		return fmt.Sprintf("%d seen = %d published. No receiver is configured for them.", t.Seen, t.Published)
+		return fmt.Sprintf("%d seen = %d published. No receiver is configured for them.", t.Seen,
+			t.Published)
 	}
 	text := fmt.Sprintf("%d seen, %d published, %d delivered", t.Seen, t.Published, t.Delivered)
 	for _, part := range []struct {
@@ -53,9 +55,11 @@ func (r Report) Text() string {
 	}
 	if len(r.Agencies) > 0 {
 		const row = "%-16s %6v %10v %10v %8v %9v %12v\n"
-		fmt.Fprintf(&b, row, "AGENCY", "SEEN", "PUBLISHED", "DELIVERED", "WAITING", "REJECTED", "NO RECEIVER")
+		fmt.Fprintf(&b, row, "AGENCY", "SEEN", "PUBLISHED", "DELIVERED", "WAITING", "REJECTED",
+			"NO RECEIVER")
 		for _, a := range r.Agencies {
-			fmt.Fprintf(&b, row, message.Line(a.AgencyID, 16), a.Seen, a.Published, a.Delivered, a.Waiting, a.Rejected, a.NoReceiver)
+			fmt.Fprintf(&b, row, message.Line(a.AgencyID, 16), a.Seen, a.Published, a.Delivered,
+				a.Waiting, a.Rejected, a.NoReceiver)
 		}
 		b.WriteString("\n")
 	}
@@ -68,7 +72,8 @@ func (r Report) Text() string {
 			list(&b, a.Listings[:with], true)
 		}
 		if a.Without > 0 {
-			fmt.Fprintf(&b, "%s: %d of %d listings had no lead\n", message.Line(a.AgencyID, 16), a.Without, len(a.Listings))
+			fmt.Fprintf(&b, "%s: %d of %d listings had no lead\n", message.Line(a.AgencyID, 16),
+				a.Without, len(a.Listings))
 			list(&b, a.Listings[with:], false)
 		}
 	}
@@ -97,7 +102,8 @@ func delays(b *strings.Builder, what string, d Delays) {
 		return
 	}
 	fmt.Fprintf(b, "%s: median %s, longest %s (%s %s); leads: %d.\n\n", what,
-		seconds(d.MedianSeconds), seconds(d.LongestSeconds), message.Line(d.AgencyID, 16), message.Line(d.Reference, 60), d.Leads)
+		seconds(d.MedianSeconds), seconds(d.LongestSeconds), message.Line(d.AgencyID, 16),
+		message.Line(d.Reference, 60), d.Leads)
 }
 
 func seconds(s float64) string {
@@ -114,7 +120,8 @@ func (r Report) notices(b *strings.Builder, title string, kinds ...string) {
 	}
 	fmt.Fprintf(b, "%s: %d\n", title, len(list))
 	for _, n := range list[:min(len(list), mostListed)] {
-		fmt.Fprintf(b, "  %s %s %s: %s\n", r.time(n.At), message.Line(n.AgencyID+" "+n.Reference, 32),
+		fmt.Fprintf(b, "  %s %s %s: %s\n", r.time(n.At),
+			message.Line(n.AgencyID+" "+n.Reference, 32),
 			n.What, message.Line(n.Detail, 300))
 	}
 	if older := len(list) - mostListed; older > 0 {
@@ -134,11 +141,15 @@ func (r Report) time(at time.Time) string {
 
 // WriteCSV renders the report as a table: its first column says what a row is about.
 func (r Report) WriteCSV(w io.Writer) error {
-	c, err := NewCSV(w, "row", "agency", "reference", "title", "seen", "published", "delivered", "waiting", "rejected",
+	c, err := NewCSV(w, "row", "agency", "reference", "title", "seen", "published", "delivered",
+		"waiting", "rejected",
 		"no_receiver", "erased", "time", "detail")
 	counts := func(what string, l Listing, at, detail string) {
 		cells := []string{what, l.AgencyID, l.Reference, l.Title}
-		for _, n := range []int{l.Seen, l.Published, l.Delivered, l.Waiting, l.Rejected, l.NoReceiver, l.Erased} {
+		for _, n := range []int{
+			l.Seen, l.Published, l.Delivered, l.Waiting, l.Rejected,
+			l.NoReceiver, l.Erased,
+		} {
 			cells = append(cells, strconv.Itoa(n))
 		}
 		if err == nil {
@@ -150,7 +161,8 @@ func (r Report) WriteCSV(w io.Writer) error {
 			err = c.Row(what, agency, reference, "", "", "", "", "", "", "", "", at, detail)
 		}
 	}
-	counts("total", Listing{Counts: r.Total}, r.time(r.To), "from "+r.time(r.From)+" to "+r.time(r.To)+" "+r.Zone)
+	counts("total", Listing{Counts: r.Total}, r.time(r.To),
+		"from "+r.time(r.From)+" to "+r.time(r.To)+" "+r.Zone)
 	for _, p := range r.Problems {
 		note("incomplete", "", "", "", p)
 	}
@@ -164,7 +176,8 @@ func (r Report) WriteCSV(w io.Writer) error {
 	}
 	delays := func(what string, d Delays) {
 		if d.Leads > 0 {
-			note(what, d.AgencyID, d.Reference, "", seconds(d.LongestSeconds)+", median "+seconds(d.MedianSeconds))
+			note(what, d.AgencyID, d.Reference, "",
+				seconds(d.LongestSeconds)+", median "+seconds(d.MedianSeconds))
 		}
 	}
 	delays("longest to event", r.Seen)

@@ -201,7 +201,8 @@ func (m *maker) scalar(b []byte, name, text string, inRecord bool) []byte {
 	if _, err := fmt.Sscanf(form, "date of %d numbers", &count); err == nil {
 		at := m.now.Add(-time.Duration(1000*m.page+n) * 97 * time.Minute)
 		all := []int{at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0}
-		return append(append(append(b, '['), strings.Trim(strings.ReplaceAll(fmt.Sprint(all[:count]), " ", ","), "[]")...), ']')
+		return append(append(append(b, '['),
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(all[:count]), " ", ","), "[]")...), ']')
 	}
 	made := m.made(form, n)
 	if parts[1] != "" {
@@ -306,8 +307,9 @@ func (m *maker) moment(n int, layout string) string {
 
 // bodies are those that are not JSON.
 var bodies = map[string]string{
-	"html": "<!doctype html><title>made up</title>", "challenge": "<!doctype html><title>made up: captcha</title>",
-	"other": "made up",
+	"html":      "<!doctype html><title>made up</title>",
+	"challenge": "<!doctype html><title>made up: captcha</title>",
+	"other":     "made up",
 }
 
 func (m *maker) write(w http.ResponseWriter) {

@@ -54,7 +54,8 @@ func (a Asked) form() string {
 	query := url.Values{}
 	for name := range a.Query {
 		query.Set(name, "x")
-		if slices.Contains([]string{"pageSize", "page", "numberOfItemsPerPage", "sortBy", "sortOrder"}, name) {
+		if slices.Contains(
+			[]string{"pageSize", "page", "numberOfItemsPerPage", "sortBy", "sortOrder"}, name) {
 			query.Set(name, a.Query.Get(name))
 		}
 	}
@@ -155,7 +156,10 @@ func (m *masker) mask(p place, all []*value) {
 			p.inRecord = p.inRecord || isRecord(*v)
 		case v.kind == '[' && isDate(*v):
 			m.numbers["date"]++
-			*v = value{kind: '"', name: v.name, text: fmt.Sprintf("{%d date of %d numbers}", m.numbers["date"], len(v.inner))}
+			*v = value{
+				kind: '"', name: v.name,
+				text: fmt.Sprintf("{%d date of %d numbers}", m.numbers["date"], len(v.inner)),
+			}
 		case v.kind == '[':
 			for n := range v.inner {
 				elements = append(elements, &v.inner[n])
@@ -209,7 +213,8 @@ var remarks = []string{"messages", "notifications", "notices", "alerts", "warnin
 
 // recordNames are members that only a record has.
 var recordNames = []string{
-	"createdAt", "score", "propertyReferenceId", "objectReference", "email", "firstName", "lastName", "phone",
+	"createdAt", "score", "propertyReferenceId", "objectReference", "email", "firstName",
+	"lastName", "phone",
 }
 
 func isRecord(v value) bool {
@@ -329,7 +334,8 @@ func (m *masker) text(p place, v value) string {
 		return listings.Remark(s)
 	case m.asked.Agency != "" && strings.EqualFold(s, m.asked.Agency):
 		return "{agencyId}"
-	case listings.SameName(p.name, "agencyId") && usualAgency.MatchString(s) && usualAgency.MatchString(m.asked.Agency):
+	case listings.SameName(p.name, "agencyId") && usualAgency.MatchString(s) &&
+		usualAgency.MatchString(m.asked.Agency):
 		return "{another agencyId}"
 	case m.asked.Reference != "" && loose(s) == loose(m.asked.Reference):
 		return "{propertyReferenceId}"
@@ -355,7 +361,8 @@ var textForms = []struct {
 }
 
 var (
-	uuid      = regexp.MustCompile(`^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$`)
+	uuid = regexp.MustCompile(
+		`^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$`)
 	email     = regexp.MustCompile(`^[^@\s<>:]+@[^@\s<>]+\.[^@\s<>.]+$`)
 	numeric   = regexp.MustCompile(`^[0-9 .,:;/()+'_-]{1,40}$`)
 	reference = regexp.MustCompile(`^[^\r\n<]{0,199}$`)
@@ -381,7 +388,8 @@ func textForm(s string) string {
 			return f.name
 		}
 	}
-	if n := strings.Count(s, "#"); n > 0 && n < 5 && reference.MatchString(s) { // it has the form x#x##
+	// it has the form x#x##
+	if n := strings.Count(s, "#"); n > 0 && n < 5 && reference.MatchString(s) {
 		return segment.ReplaceAllString(s, "x")
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) {
@@ -392,15 +400,16 @@ func textForm(s string) string {
 
 // describedHeaders are the headers that say something about access, paging or caching.
 var describedHeaders = []string{
-	"Content-Type", "Content-Range", "Date", "Retry-After", "Link", "X-Total-Count", "X-Total", "Total-Count",
-	"X-Pagination-Total-Count", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+	"Content-Type", "Content-Range", "Date", "Retry-After", "Link", "X-Total-Count", "X-Total",
+	"Total-Count", "X-Pagination-Total-Count", "X-Ratelimit-Limit", "X-Ratelimit-Remaining",
+	"X-Ratelimit-Reset",
 }
 
 // knownWords are the media types and charsets that are written as they are.
 var knownWords = []string{
 	"application/json", "application/hal+json", "application/vnd.api+json", "application/ld+json",
-	"application/problem+json", "text/json", "text/html", "text/plain", "application/xml", "text/xml",
-	"application/octet-stream", "application/x-ndjson",
+	"application/problem+json", "text/json", "text/html", "text/plain", "application/xml",
+	"text/xml", "application/octet-stream", "application/x-ndjson",
 	"utf-8", "utf8", "iso-8859-1", "iso-8859-15", "latin1", "windows-1252", "us-ascii", "utf-16",
 }
 

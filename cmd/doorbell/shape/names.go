@@ -19,14 +19,16 @@ const maxNames = 64
 var (
 	// programName is one that a program gives: letters, perhaps after a sign, perhaps with a number
 	// at the end.
-	programName = regexp.MustCompile(`^[@$_]{0,2}[A-Za-z][A-Za-z_:.-]{0,38}[A-Za-z_][0-9]?$|^[A-Za-z]$`)
+	programName = regexp.MustCompile(
+		`^[@$_]{0,2}[A-Za-z][A-Za-z_:.-]{0,38}[A-Za-z_][0-9]?$|^[A-Za-z]$`)
 	// severalWords is camelCase, PascalCase or snake_case.
 	severalWords = regexp.MustCompile(`[a-z][A-Z]|[A-Za-z]_[A-Za-z]|^[@$_]|:`)
 )
 
 // listWords are words of a name of several that say that it is of a list.
-var listWords = regexp.MustCompile(`[a-z](List|Items?|Insertions?|Listings?|Property|Properties|Leads?|` +
-	`Requests?|Inquiry|Inquiries|Results?|Resources?|Response|Collection)([A-Z]|$)`)
+var listWords = regexp.MustCompile(
+	`[a-z](List|Items?|Insertions?|Listings?|Property|Properties|Leads?|` +
+		`Requests?|Inquiry|Inquiries|Results?|Resources?|Response|Collection)([A-Z]|$)`)
 
 // keptNames returns the names that may be written of objects at one place.
 func keptNames(objects []*value, p place) map[string]bool {
@@ -58,7 +60,8 @@ func keptNames(objects []*value, p place) map[string]bool {
 		case isMap(structures, name, known):
 		case known:
 			kept[name] = true
-		case p.depth == 0: // no name is known, in the envelope; deeper, these are taken for the keys of a map
+		// no name is known, in the envelope; deeper, these are taken for the keys of a map
+		case p.depth == 0:
 			kept[name] = severalWords.MatchString(name) || !unicode.IsUpper([]rune(name)[0])
 		default: // but insertionResourceList
 			kept[name] = !p.inRecord && listWords.MatchString(name)
@@ -91,7 +94,8 @@ func isMap(structures map[string]map[string]bool, name string, known bool) bool 
 		if !names[name] {
 			continue
 		}
-		if !strings.HasPrefix(s, "a ") && len(names) > 1 || strings.HasPrefix(s, "a ") && !known && len(names) > 2 {
+		if !strings.HasPrefix(s, "a ") && len(names) > 1 ||
+			strings.HasPrefix(s, "a ") && !known && len(names) > 2 {
 			return true
 		}
 	}

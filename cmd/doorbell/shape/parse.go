@@ -23,7 +23,8 @@ const maxDepth = 80
 var errNotJSON = errors.New("not one JSON value")
 
 func parse(body []byte) (value, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\uFEFF"))), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\uFEFF"))),
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := parseValue(d, 0)
 	if err != nil {
 		return v, err

@@ -2,11 +2,12 @@
 // made-up responses of the same form.
 //
 // A described body is the JSON of the response in which each value is replaced by its form: a text
-// by "{3 text}", a number by "{number 1 999.99}", a time by "{2 time 2006-01-02}". Equal values have
-// equal numbers; times are numbered from the newest. So order, types, presence and equality stay,
-// and nothing of a value. Names of members are kept where they are words of the trade or look like
-// names that a program gives; all others may be data (an id, an address, a person) and are replaced
-// as well. The few texts that are written out come from lists in this package and in listings.
+// by "{3 text}", a number by "{number 1 999.99}", a time by "{2 time 2006-01-02}". Equal values
+// have equal numbers; times are numbered from the newest. So order, types, presence and equality
+// stay, and nothing of a value. Names of members are kept where they are words of the trade or look
+// like names that a program gives; all others may be data (an id, an address, a person) and are
+// replaced as well. The few texts that are written out come from lists in this package and in
+// listings.
 //
 // [Describe] replaces values, [File.Handler] makes up others of the same form.
 package shape
@@ -44,15 +45,17 @@ const kindJSON = "json"
 
 // Response is the form of one response.
 type Response struct {
-	Operation string            `json:"operation"`
-	Request   string            `json:"request"`        // without agency and reference
-	Page      int               `json:"page,omitempty"` // asked for; 0: none
-	More      bool              `json:"more,omitempty"` // it says that there are more records than it shows
-	Status    int               `json:"status"`
-	Headers   map[string]string `json:"headers"`
-	Records   int               `json:"records,omitempty"` // in the longest list of the body
-	Kind      string            `json:"kind"`              // of the body: json, none, html, challenge, other
-	Body      json.RawMessage   `json:"body,omitempty"`
+	Operation string `json:"operation"`
+	Request   string `json:"request"`        // without agency and reference
+	Page      int    `json:"page,omitempty"` // asked for; 0: none
+	// it says that there are more records than it shows
+	More    bool              `json:"more,omitempty"`
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Records int               `json:"records,omitempty"` // in the longest list of the body
+	// of the body: json, none, html, challenge, other
+	Kind string          `json:"kind"`
+	Body json.RawMessage `json:"body,omitempty"`
 
 	root value // of Body, once it was read
 }
@@ -88,7 +91,8 @@ func Read(r io.Reader) (File, error) {
 		r := &f.Responses[n]
 		known := r.Operation == Insertions || r.Operation == ContactRequests
 		if !known || r.Status < 200 || r.Status > 599 {
-			return f, fmt.Errorf("response %d: unknown operation, or a status that cannot be served", n+1)
+			return f, fmt.Errorf(
+				"response %d: unknown operation, or a status that cannot be served", n+1)
 		}
 		var err error
 		if r.root, err = parse(r.Body); r.Kind == kindJSON && err != nil {

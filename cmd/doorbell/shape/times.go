@@ -17,7 +17,8 @@ var (
 	digits = regexp.MustCompile(`\d`)
 )
 
-// layoutOf is the layout of package time in which a text is written; empty if none of the usual ones.
+// layoutOf is the layout of package time in which a text is written; empty if none of the usual
+// ones.
 func layoutOf(text string) string {
 	if parts := iso.FindStringSubmatch(text); parts != nil {
 		zone := parts[5]
@@ -25,9 +26,11 @@ func layoutOf(text string) string {
 			zone = map[int]string{1: "Z", 3: "-07", 5: "-0700", 6: "-07:00"}[len(zone)]
 		}
 		seconds := map[bool]string{true: ":05"}[parts[2] != ""]
-		return "2006-01-02" + parts[1] + "15:04" + seconds + digits.ReplaceAllString(parts[3], "0") + parts[4] + zone
+		return "2006-01-02" + parts[1] + "15:04" + seconds +
+			digits.ReplaceAllString(parts[3], "0") + parts[4] + zone
 	}
-	if at, err := time.Parse(time.RFC1123, text); err == nil && at.Format(time.RFC1123) == text { // as headers have it
+	// as headers have it
+	if at, err := time.Parse(time.RFC1123, text); err == nil && at.Format(time.RFC1123) == text {
 		return time.RFC1123
 	}
 	return ""
@@ -35,12 +38,13 @@ func layoutOf(text string) string {
 
 // perSecond are the units of times since 1970.
 var perSecond = map[string]int64{
-	listings.FormSeconds: 1, listings.FormMilliseconds: 1e3, listings.FormMicroseconds: 1e6, listings.FormNanoseconds: 1e9,
+	listings.FormSeconds: 1, listings.FormMilliseconds: 1e3, listings.FormMicroseconds: 1e6,
+	listings.FormNanoseconds: 1e9,
 }
 
-// moment is the layout or unit in which a text or number is a time, and which time that is. One that
-// is written in another language, or in an unusual way, has the layout that the client reads in the
-// same way, and no moment.
+// moment is the layout or unit in which a text or number is a time, and which time that is. One
+// that is written in another language, or in an unusual way, has the layout that the client reads
+// in the same way, and no moment.
 func moment(text string) (layout string, at time.Time) {
 	if len(text) > 60 || !digit.MatchString(text) {
 		return "", at
@@ -71,7 +75,8 @@ func (m *masker) time(text string) string {
 		return ""
 	}
 	year := at.Year()
-	if !at.IsZero() && year > 1 && (year < 1990 || year > time.Now().Year()+9) || year == 1 && layoutOf(text) != "" {
+	if !at.IsZero() && year > 1 && (year < 1990 || year > time.Now().Year()+9) ||
+		year == 1 && layoutOf(text) != "" {
 		return "{0 time " + layout + "}"
 	}
 	if at.IsZero() {

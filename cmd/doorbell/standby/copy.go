@@ -31,8 +31,8 @@ const (
 	// slowest is the rate in bytes per second at which a copy is read at least.
 	slowest = 64 << 10
 	// tidyLimit is how long the removal of an interrupted copy may take. The server first confirms
-	// the parts that are on their way, which took longer than 2 s on a busy machine. The limit stays
-	// below the 10 s in which a service manager expects a stop.
+	// the parts that are on their way, which took longer than 2 s on a busy machine. The limit
+	// stays below the 10 s in which a service manager expects a stop.
 	tidyLimit = 8 * time.Second
 )
 
@@ -79,7 +79,8 @@ func (t *Turn) CopyNow(ctx context.Context, s *store.Store) error {
 		w.CloseWithError(ctx.Err())
 		time.AfterFunc(tidyLimit, cancel)
 	})()
-	_, err = copies.Put(putting, jetstream.ObjectMeta{Name: t.o.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
+	_, err = copies.Put(putting,
+		jetstream.ObjectMeta{Name: t.o.Name, Metadata: map[string]string{idKey: s.ID()}}, r)
 	return err
 }
 
@@ -148,7 +149,8 @@ func (t *Turn) takeOver(ctx context.Context) error {
 	if err != nil || own == info.Metadata[idKey] {
 		return err
 	}
-	reading, cancel := context.WithTimeout(ctx, chunkLimit+time.Duration(info.Size/slowest)*time.Second)
+	reading, cancel := context.WithTimeout(ctx,
+		chunkLimit+time.Duration(info.Size/slowest)*time.Second)
 	defer cancel()
 	object, err := copies.Get(reading, t.o.Name)
 	if err != nil {
@@ -187,8 +189,8 @@ func ownStore(dir string) (string, error) {
 // install moves what was unpacked to its place. The store comes last: without it the next try
 // begins again.
 func (t *Turn) install(from string) error {
-	// A checkpoint that is not in the copy is of a receiver that the other doorbell has removed since
-	// this one worked: a forwarder would deliver again what it does not list.
+	// A checkpoint that is not in the copy is of a receiver that the other doorbell has removed
+	// since this one worked: a forwarder would deliver again what it does not list.
 	own, _ := fs.Glob(os.DirFS(t.o.Dir), beside[0])
 	for _, name := range own {
 		if err := os.Remove(filepath.Join(t.o.Dir, name)); err != nil {

@@ -130,7 +130,8 @@ func awaitLease(ctx context.Context, o Options) (t *Turn, err error) {
 		}
 		if err != nil && err.Error() != problem {
 			problem = err.Error()
-			o.Log.Warn("the lease cannot be read or taken; trying again", "pair", o.Name, "err", problem)
+			o.Log.Warn("the lease cannot be read or taken; trying again", "pair", o.Name,
+				"err", problem)
 		}
 		if h.ID != "" && h.ID != working.ID {
 			o.Log.Info("waiting: another doorbell works", "pair", o.Name, "holder", h.Name,
@@ -192,7 +193,8 @@ func (o Options) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 			return nil, err
 		}
 		return js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: Bucket, Description: "doorbell: which doorbell of a pair works", TTL: ttl, Replicas: replicas,
+			Bucket: Bucket, Description: "doorbell: which doorbell of a pair works", TTL: ttl,
+			Replicas: replicas,
 		})
 	}
 	return kv, err
@@ -295,7 +297,8 @@ func (t *Turn) work(ctx context.Context) error {
 	}()
 	if err := t.takeOver(working); err != nil {
 		if ctx.Err() == nil {
-			log.Error("the copy of the doorbell before this one cannot be read; trying again", "err", err.Error(),
+			log.Error("the copy of the doorbell before this one cannot be read; trying again",
+				"err", err.Error(),
 				"advice", "if it stays so, nats object rm "+CopyBucket+" "+t.o.Name+
 					" lets this doorbell start from its own store")
 			select {

@@ -33,8 +33,9 @@ const (
 
 // steps are those that go-mail tells apart.
 var steps = map[gomail.SendErrReason]step{
-	gomail.ErrSMTPMailFrom: stepMail, gomail.ErrSMTPRcptTo: stepRecipient, gomail.ErrSMTPData: stepData,
-	gomail.ErrWriteContent: stepContent, gomail.ErrSMTPDataClose: stepContent,
+	gomail.ErrSMTPMailFrom: stepMail, gomail.ErrSMTPRcptTo: stepRecipient,
+	gomail.ErrSMTPData: stepData, gomail.ErrWriteContent: stepContent,
+	gomail.ErrSMTPDataClose: stepContent,
 }
 
 // hints are what to look at after a permanent refusal at a step. That of the content is about the
@@ -63,7 +64,8 @@ func outcome(ctx context.Context, at step, err error) error {
 	var answer *textproto.Error
 	code, words, whole := 0, "", false
 	switch {
-	case errors.As(err, &sent): // its text is "reason: answer, affected …"; it has no other way to the server's words
+	// its text is "reason: answer, affected …"; it has no other way to the server's words
+	case errors.As(err, &sent):
 		at, whole = cmp.Or(steps[sent.Reason], at), sent.Reason == gomail.ErrSMTPDataClose
 		_, text, _ := strings.Cut(sent.Error(), ": ")
 		text, _, _ = strings.Cut(text, ", affected ")
@@ -85,7 +87,10 @@ func outcome(ctx context.Context, at step, err error) error {
 	case permanent:
 		return wrongSetup(at, reason+hints[at])
 	}
-	return &forward.Retry{Receiver: at != stepContent || about == ofAccount, Reason: string(at) + ": " + reason}
+	return &forward.Retry{
+		Receiver: at != stepContent || about == ofAccount,
+		Reason:   string(at) + ": " + reason,
+	}
 }
 
 // noAnswer is the outcome of an error that is no answer. Whole means that the content was sent to
@@ -121,7 +126,8 @@ var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 var (
 	mailboxWords = regexp.MustCompile(`(?i)\bmailbox\W+(size|storage)\b`)
 	sizeWords    = regexp.MustCompile(`(?i)too (large|big)|(message|mail|maximum|fixed).*\bsize\b`)
-	accountWords = regexp.MustCompile(`(?i)quota|limit|exceed|too many|\brates?\b|relay|sender|authenticat|suspend|disabled|mailbox (is )?full|over ?quota|recipient|not allowed to send`)
+	accountWords = regexp.MustCompile(
+		`(?i)quota|limit|exceed|too many|\brates?\b|relay|sender|authenticat|suspend|disabled|mailbox (is )?full|over ?quota|recipient|not allowed to send`)
 )
 
 // aboutOf reads the cause from the enhanced code and the words of an answer.
@@ -130,7 +136,8 @@ func aboutOf(enhanced, words string) cause {
 		return slices.ContainsFunc(codes, func(c string) bool { return strings.HasSuffix(enhanced, c) })
 	}
 	switch {
-	case ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") || mailboxWords.MatchString(words):
+	case ends(".2.1", ".2.2", ".4.5", ".1.1", ".1.7", ".1.8", ".3.1", ".3.2") ||
+		mailboxWords.MatchString(words):
 		return ofAccount // also a mailbox whose size is reached
 	case ends(".3.4", ".2.3") || sizeWords.MatchString(words):
 		return ofSize

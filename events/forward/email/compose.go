@@ -35,9 +35,13 @@ func (o *Receiver) compose(d forward.Delivery, now time.Time) (m draft, err erro
 	p := page{message.Write(d.Events, d.Test, message.Options{
 		Language: o.Language, Name: o.AgencyName, Location: o.Location, Instance: o.Instance,
 	})}
-	m = draft{id: messageID(d), date: now.In(o.Location), subject: p.Subject, text: p.text(), replyTo: replyTo(d)}
+	m = draft{
+		id: messageID(d), date: now.In(o.Location), subject: p.Subject, text: p.text(),
+		replyTo: replyTo(d),
+	}
 	if o.OpenImmo && len(d.Events) == 1 { // leads are sent in no digest then
-		m.file, m.fileName, m.fileType = feedbackOf(d.Events[0], d.Test, m.date), "openimmo_feedback.xml", "application/xml"
+		m.file, m.fileName, m.fileType = feedbackOf(d.Events[0], d.Test, m.date),
+			"openimmo_feedback.xml", "application/xml"
 	}
 	m.html, err = p.html()
 	return m, err
@@ -93,7 +97,8 @@ func hash(parts ...string) string {
 		h.Write([]byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))})
 		h.Write([]byte(p))
 	}
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:16]))
+	return strings.ToLower(
+		base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:16]))
 }
 
 // replyTo is the person, where a mail tells of one and their address can be written to.
@@ -130,12 +135,13 @@ func (o *Receiver) mail(m draft) (*gomail.Msg, error) {
 	if len(m.file) == 0 {
 		return g, nil
 	}
-	return g, g.AttachReader(m.fileName, bytes.NewReader(m.file), gomail.WithFileContentType(gomail.ContentType(m.fileType)))
+	return g, g.AttachReader(m.fileName, bytes.NewReader(m.file),
+		gomail.WithFileContentType(gomail.ContentType(m.fileType)))
 }
 
-// subject is the value of the header, in encoded words (RFC 2047) where it is not ASCII, one a line.
-// A text must hold nothing that looks like one: it would be decoded to unchecked characters. By
-// itself, the library begins the value on a line of its own, which some readers show as a space.
+// subject is the value of the header, in encoded words (RFC 2047) where it is not ASCII, one a
+// line. A text must hold nothing that looks like one: it would be decoded to unchecked characters.
+// By itself, the library begins the value on a line of its own, which some readers show as a space.
 func subject(s string) string {
 	s = strings.ReplaceAll(message.Line(s, message.MaxSubject+32), "=?", "= ?")
 	return strings.ReplaceAll(mime.QEncoding.Encode("utf-8", s), "?= =?", "?=\r\n =?")

@@ -6,9 +6,9 @@
 // A mail has a text and an HTML part and no remote content: who wrote and how to reach them, what
 // they wrote, which property, when, and the ids to find it again. The subject names the person and
 // the place. Answering the mail answers the person ([Reply-To], if their address is valid). Several
-// events that waited together are one mail with a list. Alerts carry "[doorbell alert]" in their subject and say what to do. With
-// [Options.OpenImmo] contact requests are also attached as OpenImmo feedback, the XML that the CRMs
-// of this market import.
+// events that waited together are one mail with a list. Alerts carry "[doorbell alert]" in their
+// subject and say what to do. With [Options.OpenImmo] contact requests are also attached as
+// OpenImmo feedback, the XML that the CRMs of this market import.
 //
 // # What it promises
 //

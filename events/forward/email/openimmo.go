@@ -67,7 +67,8 @@ type interessent struct {
 func feedbackOf(e events.Event, test bool, now time.Time) []byte {
 	p, err := e.Payload()
 	created, is := p.(*events.ContactRequestCreated)
-	if err != nil || !is || created.Truncated && created.Contact == (events.Contact{}) { // a CRM would make a person of nothing
+	// a CRM would make a person of nothing
+	if err != nil || !is || created.Truncated && created.Contact == (events.Contact{}) {
 		return nil
 	}
 	text, err := xml.MarshalIndent(feedback{
@@ -98,8 +99,9 @@ func objektOf(p *events.ContactRequestCreated, mark string) objekt {
 	s := p.Insertion
 	page := message.Page(s.URL)
 	o := objekt{
-		OobjID: message.Line(p.PropertyReferenceID, maxTitle), ExposeURL: string(page), Vermarktungsart: vermarktungsart[s.OfferType],
-		Bezeichnung: message.Line(s.Title, maxTitle), Strasse: message.Line(s.Street, maxWord), Ort: message.Line(s.Locality, maxWord),
+		OobjID: message.Line(p.PropertyReferenceID, maxTitle), ExposeURL: string(page),
+		Vermarktungsart: vermarktungsart[s.OfferType], Bezeichnung: message.Line(s.Title, maxTitle),
+		Strasse: message.Line(s.Street, maxWord), Ort: message.Line(s.Locality, maxWord),
 		Interessent: interessentOf(p, mark),
 	}
 	if s.Price != nil {
@@ -114,12 +116,15 @@ func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
 	c := p.Contact
 	text, _ := message.Lines(c.Message, maxMessage)
 	i := interessent{
-		IntID: message.Line(p.ContactRequestID, maxWord), Anrede: message.Line(c.Salutation, 30), Vorname: message.Line(c.FirstName, maxWord),
-		Nachname: cmp.Or(message.Line(c.LastName, maxWord), message.Line(c.FullName, maxWord)), Firma: message.Line(c.Company, maxWord),
-		Email: message.Line(c.Email, maxAddress), Bevorzugt: "BRIEF", Wunsch: "DETAIL", Anfrage: mark + strings.Join(text, "\n"),
+		IntID: message.Line(p.ContactRequestID, maxWord), Anrede: message.Line(c.Salutation, 30),
+		Vorname:  message.Line(c.FirstName, maxWord),
+		Nachname: cmp.Or(message.Line(c.LastName, maxWord), message.Line(c.FullName, maxWord)),
+		Firma:    message.Line(c.Company, maxWord), Email: message.Line(c.Email, maxAddress),
+		Bevorzugt: "BRIEF", Wunsch: "DETAIL", Anfrage: mark + strings.Join(text, "\n"),
 	}
 	if a := c.Address; a != nil {
-		i.Strasse, i.Plz, i.Ort = message.Line(a.Street, maxWord), message.Line(a.PostalCode, 16), message.Line(a.Locality, maxWord)
+		i.Strasse, i.Plz, i.Ort = message.Line(a.Street, maxWord), message.Line(a.PostalCode, 16),
+			message.Line(a.Locality, maxWord)
 	}
 	switch number := message.Line(cmp.Or(c.Phone, c.PhoneRaw), 40); {
 	case number == "":
@@ -136,7 +141,10 @@ func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
 
 // mobile knows the mobile numbers of Switzerland and its neighbours.
 func mobile(e164 string) bool {
-	for _, prefix := range []string{"+4174", "+4175", "+4176", "+4177", "+4178", "+4179", "+4915", "+4916", "+4917", "+436", "+336", "+337", "+393"} {
+	for _, prefix := range []string{
+		"+4174", "+4175", "+4176", "+4177", "+4178", "+4179", "+4915",
+		"+4916", "+4917", "+436", "+336", "+337", "+393",
+	} {
 		if strings.HasPrefix(e164, prefix) {
 			return true
 		}

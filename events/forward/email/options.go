@@ -24,7 +24,8 @@ type Options struct {
 	SMTP     string
 	Password string
 	From     string // one address, with a name or without: Doorbell <leads@agency.example>
-	To       string // likewise: each address has a receiver of its own, so that none waits for another
+	// likewise: each address has a receiver of its own, so that none waits for another
+	To string
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
 	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
@@ -56,8 +57,10 @@ const maxAddress = 254
 // parseServer reads an address that the settings have checked.
 func parseServer(address, password string, allowed []string) (server, error) {
 	u, err := url.Parse(strings.TrimSpace(address))
-	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" { // not err, which quotes
-		return server{}, errors.New("SMTP server: want smtp://user@host:587 (STARTTLS) or smtps://user@host:465 (TLS)")
+	// not err, which quotes
+	if err != nil || u.Hostname() == "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
+		return server{},
+			errors.New("SMTP server: want smtp://user@host:587 (STARTTLS) or smtps://user@host:465 (TLS)")
 	}
 	s := server{
 		host: strings.ToLower(u.Hostname()), port: cmp.Or(u.Port(), "587"),
@@ -67,7 +70,8 @@ func parseServer(address, password string, allowed []string) (server, error) {
 		s.port = cmp.Or(u.Port(), "465")
 	}
 	if strings.ContainsFunc(s.user+s.password, unicode.IsControl) {
-		return server{}, errors.New("SMTP server: user and password must not hold control characters, such as a line end")
+		return server{},
+			errors.New("SMTP server: user and password must not hold control characters, such as a line end")
 	}
 	s.loopback, s.plaintext = forward.MayBePlain(s.host, nil), forward.MayBePlain(s.host, allowed)
 	return s, nil
@@ -76,14 +80,17 @@ func parseServer(address, password string, allowed []string) (server, error) {
 // parseAddress reads one address that every server understands. The error quotes nothing.
 func parseAddress(whose, text string) (mail.Address, error) {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }
-	if a, err := mail.ParseAddress(text); err == nil && !strings.ContainsFunc(text, unicode.IsControl) {
+	if a, err := mail.ParseAddress(text); err == nil &&
+		!strings.ContainsFunc(text, unicode.IsControl) {
 		at := strings.LastIndexByte(a.Address, '@')
-		if len(a.Address) <= maxAddress && at <= 64 && !strings.ContainsFunc(a.Address, odd) && message.IsDomain(a.Address[at+1:]) {
+		if len(a.Address) <= maxAddress && at <= 64 && !strings.ContainsFunc(a.Address, odd) &&
+			message.IsDomain(a.Address[at+1:]) {
 			return *a, nil
 		}
 	}
-	return mail.Address{}, errors.New(whose + ": want one address such as leads@agency.example, in ASCII; " +
-		"a domain with other letters has an xn-- form")
+	return mail.Address{},
+		errors.New(whose + ": want one address such as leads@agency.example, in ASCII; " +
+			"a domain with other letters has an xn-- form")
 }
 
 // destination is the host and a hash of what makes this receiver another one; the password does

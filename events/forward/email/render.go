@@ -21,7 +21,10 @@ type page struct{ message.Message }
 
 // Color is that of the tone.
 func (p page) Color() template.CSS {
-	return map[message.Tone]template.CSS{message.Lead: "#1a5fb4", message.Quiet: "#5e5c64", message.Good: "#1e7b4b", message.Alert: "#c01c28"}[p.Tone]
+	return map[message.Tone]template.CSS{
+		message.Lead: "#1a5fb4", message.Quiet: "#5e5c64",
+		message.Good: "#1e7b4b", message.Alert: "#c01c28",
+	}[p.Tone]
 }
 
 // Loud says that a person has to act.
@@ -90,7 +93,8 @@ func text(b *strings.Builder, i message.Item, l message.Language) {
 		widest = max(widest, min(utf8.RuneCountInString(f.Label), 28))
 	}
 	for _, f := range i.Facts {
-		b.WriteString(f.Label + strings.TrimRight(l.Colon(), " ") + strings.Repeat(" ", max(0, widest-utf8.RuneCountInString(f.Label))+2) + f.Text + "\n")
+		b.WriteString(f.Label + strings.TrimRight(l.Colon(), " ") +
+			strings.Repeat(" ", max(0, widest-utf8.RuneCountInString(f.Label))+2) + f.Text + "\n")
 		if strings.HasPrefix(string(f.URL), "http") {
 			b.WriteString(indent + string(f.URL) + "\n")
 		}

@@ -70,8 +70,10 @@ func (o *Receiver) deliver(ctx context.Context, mail *gomail.Msg) error {
 	l := &login{server: o.server}
 	options := []gomail.Option{
 		gomail.WithDialContextFunc(func(context.Context, string, string) (net.Conn, error) { return conn, nil }),
-		gomail.WithTLSPolicy(policy), gomail.WithTLSConfig(o.tls()), gomail.WithHELO(helloName(conn)), gomail.WithTimeout(sendLimit),
-		gomail.WithoutNoop(), gomail.WithoutRset(), gomail.WithoutSMTPUTF8(), // all our addresses are ASCII
+		gomail.WithTLSPolicy(policy), gomail.WithTLSConfig(o.tls()),
+		gomail.WithHELO(helloName(conn)), gomail.WithTimeout(sendLimit),
+		// all our addresses are ASCII
+		gomail.WithoutNoop(), gomail.WithoutRset(), gomail.WithoutSMTPUTF8(),
 	}
 	if o.server.user != "" {
 		options = append(options, gomail.WithSMTPAuthCustom(l))
@@ -113,7 +115,8 @@ type login struct {
 	begun bool
 }
 
-var errNoWay = errors.New("the server offers no login that keeps the password secret, which is PLAIN or LOGIN under TLS")
+var errNoWay = errors.New(
+	"the server offers no login that keeps the password secret, which is PLAIN or LOGIN under TLS")
 
 // Start implements smtp.Auth.
 func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {
@@ -139,7 +142,8 @@ func (l *login) outcome(ctx context.Context, err error) error {
 		return wrongSetup(stepAuth, errNoWay.Error())
 	case l.begun:
 		return outcome(ctx, stepAuth, err)
-	case strings.Contains(err.Error(), "does not support STARTTLS"): // go-mail's words, for which it has no type
+	// go-mail's words, for which it has no type
+	case strings.Contains(err.Error(), "does not support STARTTLS"):
 		return wrongSetup(stepTLS, "the server offers no STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
 	}
 	return outcome(ctx, stepSession, err)
@@ -147,7 +151,8 @@ func (l *login) outcome(ctx context.Context, err error) error {
 
 // helloName is the name for EHLO: our full name, otherwise our address, as RFC 5321 requires.
 func helloName(conn net.Conn) string {
-	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && message.IsDomain(name) {
+	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") &&
+		message.IsDomain(name) {
 		return name
 	}
 	a, err := netip.ParseAddrPort(conn.LocalAddr().String())

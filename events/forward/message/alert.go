@@ -130,9 +130,10 @@ var notices = map[events.Type]Item{
 // labels name members of payloads; the name of any other is its label. Those without one are not
 // shown as facts.
 var labels = map[string]string{
-	"propertyReferenceId": "Insertion", "observedAt": "Observed", "observedAfter": "Last good answer",
-	"until":    "Takes effect",
-	"haltedAt": "Halted since", "probableReason": "Probable reason",
+	"propertyReferenceId": "Insertion", "observedAt": "Observed",
+	"observedAfter": "Last good answer",
+	"until":         "Takes effect",
+	"haltedAt":      "Halted since", "probableReason": "Probable reason",
 	"agencyId": "", "origin": "", "lastSuccessAt": "", "advice": "", "resume": "", "approve": "",
 	"cause": "", "ends": "",
 }

@@ -13,8 +13,8 @@ import (
 // looks.
 //
 // One contact request is a card: the person, the property, their message, facts, and links. Several
-// that waited together are a list by property. Each alert has a box: what it means, what to do, what
-// to type.
+// that waited together are a list by property. Each alert has a box: what it means, what to do,
+// what to type.
 
 // Chat is a message from top to bottom.
 type Chat struct {
@@ -156,14 +156,15 @@ func (w *layout) lines(kind PartKind, all ...string) {
 	w.add(p)
 }
 
-// facts are the facts of an item. Those that are links to pages become links, with the host as their
-// text, behind those to the person.
+// facts are the facts of an item. Those that are links to pages become links, with the host as
+// their text, behind those to the person.
 func (w *layout) facts(i Item) {
 	facts, links := Part{Kind: Facts}, Part{Kind: Links, Links: i.Actions}
 	for _, f := range i.Facts {
 		switch {
 		case !isPage(f):
-			facts.Facts = append(facts.Facts, Fact{Label: Fit(f.Label, w.size) + w.colon, Text: Fit(f.Text, w.size)})
+			facts.Facts = append(facts.Facts,
+				Fact{Label: Fit(f.Label, w.size) + w.colon, Text: Fit(f.Text, w.size)})
 		case len(f.URL) < maxURL:
 			links.Links = append(links.Links, Link{Fit(f.Text, maxWord), f.URL})
 		}

@@ -52,8 +52,10 @@ func (w writer) item(e events.Event) (i Item, place string) {
 				"Erase it too: in your mail, your CRM and your notes.")
 			fields := strings.Join(p.RedactedFields[:min(len(p.RedactedFields), 50)], ", ")
 			i.Facts = facts(
-				w.fact("Contact request", Line(p.ContactRequestID, maxWord)), w.fact("Wrote", w.when(p.CreatedAt)),
-				w.fact("Erased fields", Line(fields, maxTitle)), w.fact("Seen", w.when(p.ObservedAt)))
+				w.fact("Contact request", Line(p.ContactRequestID, maxWord)),
+				w.fact("Wrote", w.when(p.CreatedAt)),
+				w.fact("Erased fields", Line(fields, maxTitle)),
+				w.fact("Seen", w.when(p.ObservedAt)))
 		default:
 			i = w.insertion(p)
 		}
@@ -120,7 +122,8 @@ func (w writer) about(c events.Contact) []Fact {
 	}
 	address := ""
 	if a := c.Address; a != nil {
-		address = Line(joined(", ", a.Street, joined(" ", a.PostalCode, a.Locality), a.Country), maxTitle)
+		address = Line(joined(", ", a.Street, joined(" ", a.PostalCode, a.Locality), a.Country),
+			maxTitle)
 	}
 	return facts(w.fact("Company", Line(c.Company, maxWord)), w.fact("Lives at", address))
 }
@@ -129,7 +132,8 @@ func (w writer) about(c events.Contact) []Fact {
 // short it is the first name and the initial of the family name, which ends with what tells it from
 // others: of "von Beispiel" that is B.
 func (w writer) nameOf(c events.Contact) string {
-	first, last, whole := Line(c.FirstName, maxWord), Line(c.LastName, maxWord), Line(c.FullName, maxWord)
+	first, last, whole := Line(c.FirstName, maxWord), Line(c.LastName, maxWord),
+		Line(c.FullName, maxWord)
 	if !w.Short {
 		name := cmp.Or(joined(" ", first, last), whole)
 		if name == "" {
@@ -153,7 +157,8 @@ func (w writer) nameOf(c events.Contact) string {
 
 // placeOf is how a property is called: its title and where it is.
 func (w writer) placeOf(s events.InsertionSummary) string {
-	return joined(", ", cmp.Or(Line(s.Title, 100), Line(s.Street, maxWord)), Line(joined(" ", s.PostalCode, s.Locality), maxWord))
+	return joined(", ", cmp.Or(Line(s.Title, 100), Line(s.Street, maxWord)),
+		Line(joined(" ", s.PostalCode, s.Locality), maxWord))
 }
 
 // property are the facts of an insertion; in a digest all in one.
@@ -167,7 +172,8 @@ func (w writer) property(s events.InsertionSummary) []Fact {
 		space += " m²"
 	}
 	all := facts(
-		w.fact("Where", joined(", ", Line(s.Street, maxWord), Line(joined(" ", s.PostalCode, s.Locality), maxWord))),
+		w.fact("Where", joined(", ", Line(s.Street, maxWord),
+			Line(joined(" ", s.PostalCode, s.Locality), maxWord))),
 		w.fact("Size", joined(", ", rooms, space)),
 		w.fact("Price", w.price(s.Price)),
 	)
@@ -187,12 +193,14 @@ const maxChanges = 20
 func (w writer) insertion(p payload) Item {
 	all := append([]Fact{w.fact("Seen", w.when(p.ObservedAt))}, w.property(p.Insertion)...)
 	for _, c := range p.Changes[:min(len(p.Changes), maxChanges)] {
-		all = append(all, Fact{Label: Member(c.Path), Text: value(c.Before) + " → " + value(c.After)})
+		all = append(all,
+			Fact{Label: Member(c.Path), Text: value(c.Before) + " → " + value(c.After)})
 	}
 	if more := len(p.Changes) - maxChanges; more > 0 {
 		all = append(all, Fact{Label: "…", Text: fmt.Sprintf("+ %d", more)})
 	}
-	all = append(all, w.fact("Last seen", w.when(p.LastSeenAt)), w.fact("Was gone since", w.when(p.DisappearedAt)))
+	all = append(all, w.fact("Last seen", w.when(p.LastSeenAt)),
+		w.fact("Was gone since", w.when(p.DisappearedAt)))
 	return Item{Facts: facts(all...)}
 }
 

@@ -25,8 +25,9 @@ type Options struct {
 	Language func(agency string) Language // nil: English
 	Name     func(agency string) string   // what people call an agency; nil or empty: its id alone
 	Location *time.Location               // of all times; nil: UTC
-	Short    bool                         // of a person show first name and initial, and no way to reach them
-	Instance string                       // name of this installation, with which titles begin
+	// of a person show first name and initial, and no way to reach them
+	Short    bool
+	Instance string // name of this installation, with which titles begin
 }
 
 // Tone is how a message is meant.
@@ -146,9 +147,11 @@ func (w writer) mark(m *Message, replayed, test bool) {
 	prefix := ""
 	switch {
 	case test:
-		prefix, m.Mark = "TEST", w.t("This is a test of doorbell. Nobody wrote, and nothing happened.")
+		prefix, m.Mark = "TEST",
+			w.t("This is a test of doorbell. Nobody wrote, and nothing happened.")
 	case replayed:
-		prefix, m.Mark = w.t("replayed"), w.t("This was sent again on request. It may be old, and somebody may have answered already.")
+		prefix, m.Mark = w.t("replayed"),
+			w.t("This was sent again on request. It may be old, and somebody may have answered already.")
 	}
 	if prefix != "" {
 		m.Subject, m.Title = "["+prefix+"] "+m.Subject, "["+prefix+"] "+m.Title
@@ -185,7 +188,8 @@ func (w writer) single(e events.Event) Message {
 		Title:   Fit(joined(colon, i.Label, i.Heading), MaxSubject),
 		Subject: Fit(joined(colon, what, joined(", ", who, place)), MaxSubject),
 		Foot: []string{
-			joined(" · ", labelled(w.t("Reference"), Line(e.Reference, maxTitle)), labelled(w.t("Agency"), w.agency(e.AgencyID))),
+			joined(" · ", labelled(w.t("Reference"), Line(e.Reference, maxTitle)),
+				labelled(w.t("Agency"), w.agency(e.AgencyID))),
 			labelled(w.t("Event"), Line(e.ID, maxWord)),
 		},
 	}
@@ -208,7 +212,9 @@ func (w writer) digest(all []events.Event) Message {
 			requests++
 			m.Tone = Lead
 		}
-		i.Facts = append(i.Facts, facts(w.fact("Reference", joined(" · ", Line(e.Reference, maxTitle), w.agency(e.AgencyID))))...)
+		i.Facts = append(i.Facts,
+			facts(w.fact("Reference",
+				joined(" · ", Line(e.Reference, maxTitle), w.agency(e.AgencyID))))...)
 		key := e.AgencyID + "\x00" + e.Reference
 		if groups[key] == nil {
 			order = append(order, key)
@@ -222,7 +228,8 @@ func (w writer) digest(all []events.Event) Message {
 		}
 		m.Items = append(m.Items, groups[key]...)
 	}
-	m.Heading = joined(", ", w.count(requests, "%s new contact request", "%s new contact requests"), w.count(len(all)-requests, "%s change", "%s changes"))
+	m.Heading = joined(", ", w.count(requests, "%s new contact request", "%s new contact requests"),
+		w.count(len(all)-requests, "%s change", "%s changes"))
 	place := ""
 	if len(order) == 1 {
 		place = places[order[0]]

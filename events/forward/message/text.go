@@ -75,7 +75,8 @@ func visible(s string) string {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co), r&0xFFFE == 0xFFFE, 0xFDD0 <= r && r <= 0xFDEF:
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co), r&0xFFFE == 0xFFFE,
+			0xFDD0 <= r && r <= 0xFDEF:
 			return -1
 		}
 		return r
@@ -134,7 +135,8 @@ var dialable = regexp.MustCompile(`^\+?[0-9]{5,15}$`)
 // telLink calls the first of the numbers that can be called.
 func telLink(numbers ...string) URL {
 	for _, n := range numbers {
-		n = strings.NewReplacer(" ", "", "\u00a0", "", "-", "", ".", "", "/", "", "(0)", "", "(", "", ")", "").Replace(n)
+		n = strings.NewReplacer(" ", "", "\u00a0", "", "-", "", ".", "", "/", "", "(0)", "", "(",
+			"", ")", "").Replace(n)
 		if dialable.MatchString(n) {
 			return URL("tel:" + n)
 		}
@@ -148,12 +150,14 @@ const maxAddress = 254
 func Address(text string) string {
 	text = strings.TrimSpace(text)
 	a, err := mail.ParseAddress(text)
-	if err != nil || len(text) > maxAddress || a.Name != "" || strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune(`<>"(),:;[\]`, r)
-	}) {
+	if err != nil || len(text) > maxAddress || a.Name != "" ||
+		strings.ContainsFunc(text, func(r rune) bool {
+			return r <= ' ' || r > '~' || strings.ContainsRune(`<>"(),:;[\]`, r)
+		}) {
 		return ""
 	}
-	if at := strings.LastIndexByte(a.Address, '@'); at < 1 || at > 64 || !IsDomain(a.Address[at+1:]) || !strings.Contains(a.Address[at:], ".") {
+	if at := strings.LastIndexByte(a.Address, '@'); at < 1 || at > 64 ||
+		!IsDomain(a.Address[at+1:]) || !strings.Contains(a.Address[at:], ".") {
 		return ""
 	}
 	return a.Address
@@ -179,7 +183,8 @@ func mailLink(address, subject string) URL {
 func webLink(text string) (link URL, host string) {
 	text = strings.TrimSpace(text)
 	u, err := url.Parse(text)
-	if err != nil || len(text) > 1000 || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Opaque != "" || !IsDomain(u.Hostname()) {
+	if err != nil || len(text) > 1000 || u.Scheme != "https" && u.Scheme != "http" ||
+		u.User != nil || u.Opaque != "" || !IsDomain(u.Hostname()) {
 		return "", ""
 	}
 	for _, r := range u.String() {
@@ -196,7 +201,8 @@ func Page(text string) URL {
 	return page
 }
 
-var domain = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+var domain = regexp.MustCompile(
+	`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
 // IsDomain asks for letters, digits, dots and hyphens where they may be. One word is enough: mail
 // may stay in the house.

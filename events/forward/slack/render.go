@@ -18,7 +18,8 @@ const (
 
 // post is what is posted. The false members are sent on purpose: absent, they are true for Slack.
 type post struct {
-	Text        string  `json:"text"` // for notifications and screen readers; where there are blocks it is not shown
+	// for notifications and screen readers; where there are blocks it is not shown
+	Text        string  `json:"text"`
 	Mrkdwn      bool    `json:"mrkdwn"`
 	UnfurlLinks bool    `json:"unfurl_links"`
 	UnfurlMedia bool    `json:"unfurl_media"`
@@ -42,10 +43,11 @@ type block struct {
 
 // text is plain_text or mrkdwn.
 type text struct {
-	Type     string `json:"type"`
-	Text     string `json:"text"`
-	Emoji    *bool  `json:"emoji,omitempty"`    // plain_text only
-	Verbatim *bool  `json:"verbatim,omitempty"` // mrkdwn only: nothing is made a link or a mention by itself
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	Emoji *bool  `json:"emoji,omitempty"` // plain_text only
+	// mrkdwn only: nothing is made a link or a mention by itself
+	Verbatim *bool `json:"verbatim,omitempty"`
 }
 
 var yes, no = true, false
@@ -106,7 +108,10 @@ func (b *blocks) add(parts []message.Part) {
 // render makes the body that is posted; nil if it is too large.
 func render(m message.Message) []byte {
 	return m.JSON(func(c message.Chat) any {
-		p := post{Text: escaper.Replace(message.Fit(c.Notice, maxFallback)), Blocks: []block{{Type: "header", Text: plain(c.Title, maxHeader)}}}
+		p := post{
+			Text:   escaper.Replace(message.Fit(c.Notice, maxFallback)),
+			Blocks: []block{{Type: "header", Text: plain(c.Title, maxHeader)}},
+		}
 		(*blocks)(&p.Blocks).add(c.Parts)
 		for _, box := range c.Boxes {
 			one := bar{Color: colors[box.Tone], Fallback: escaper.Replace(message.Fit(box.Line, maxFallback))}
@@ -117,7 +122,10 @@ func render(m message.Message) []byte {
 	}, func(body []byte) bool { return len(body) <= maxWhole })
 }
 
-var colors = map[message.Tone]string{message.Good: "#2eb67d", message.Quiet: "#e8912d", message.Alert: "#c8102e"}
+var colors = map[message.Tone]string{
+	message.Good: "#2eb67d", message.Quiet: "#e8912d",
+	message.Alert: "#c8102e",
+}
 
 // links lead to the person and to the page of the insertion. Their label shows the host, because it
 // is all that most readers see.
@@ -135,7 +143,8 @@ func encode(address string) string {
 	var b strings.Builder
 	for _, c := range []byte(address) {
 		switch {
-		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', strings.IndexByte(harmless, c) >= 0:
+		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z',
+			strings.IndexByte(harmless, c) >= 0:
 			b.WriteByte(c)
 		case c == '&':
 			b.WriteString("&amp;")
@@ -150,7 +159,8 @@ func encode(address string) string {
 // is special to Slack.
 func harmless(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(" -_.:/#\"'=+,%", r))
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune(" -_.:/#\"'=+,%", r))
 	})
 }
 

@@ -68,21 +68,26 @@ type action struct {
 // render makes the body that is posted; nil if it is too large.
 func render(m message.Message) []byte {
 	return m.JSON(func(c message.Chat) any {
-		title := line("", run{Text: message.Fit(c.Title, maxTitle), Size: "Medium", Weight: "Bolder"})
+		title := line("",
+			run{Text: message.Fit(c.Title, maxTitle), Size: "Medium", Weight: "Bolder"})
 		content := card{Type: "AdaptiveCard", Version: version, Body: append(title, elements(c.Parts)...)}
 		for _, box := range c.Boxes {
 			content.Body = append(content.Body, container(styles[box.Tone], elements(box.Parts)))
 		}
 		for _, p := range c.Parts {
 			for _, l := range p.Links {
-				content.Actions = append(content.Actions, action{"Action.OpenUrl", l.Sign() + " " + l.Text, l.URL})
+				content.Actions = append(content.Actions,
+					action{"Action.OpenUrl", l.Sign() + " " + l.Text, l.URL})
 			}
 		}
 		return post{"message", []attachment{{"application/vnd.microsoft.card.adaptive", content}}}
 	}, func(body []byte) bool { return 2*len(utf16.Encode([]rune(string(body)))) <= maxMessage })
 }
 
-var styles = map[message.Tone]string{message.Good: "good", message.Quiet: "warning", message.Alert: "attention"}
+var styles = map[message.Tone]string{
+	message.Good: "good", message.Quiet: "warning",
+	message.Alert: "attention",
+}
 
 // elements lays out parts of a message. Links become buttons below the card.
 func elements(parts []message.Part) (all []element) {
@@ -91,7 +96,8 @@ func elements(parts []message.Part) (all []element) {
 		case message.Links:
 		case message.Facts:
 			for n, f := range p.Facts {
-				all = append(all, line(next(n), run{Text: f.Label, IsSubtle: true}, run{Text: f.Text})...)
+				all = append(all,
+					line(next(n), run{Text: f.Label, IsSubtle: true}, run{Text: f.Text})...)
 			}
 		case message.Quote:
 			all = append(all, container("emphasis", lines(p.Lines, run{})))

@@ -59,7 +59,8 @@ func ParseTemplate(text string) (*Template, error) {
 	}
 	t := &Template{
 		Types: d.Types, done: d.Done, headers: map[string]leaf{},
-		method: cmp.Or(d.Method, http.MethodPost), contentType: cmp.Or(d.ContentType, "application/json"),
+		method:      cmp.Or(d.Method, http.MethodPost),
+		contentType: cmp.Or(d.ContentType, "application/json"),
 	}
 	media, _, err := mime.ParseMediaType(t.contentType)
 	t.isText = media != "application/json" && !strings.HasSuffix(media, "+json")
@@ -68,21 +69,25 @@ func ParseTemplate(text string) (*Template, error) {
 	case d.Body == nil:
 		return nil, errors.New("at body: it is missing; write the document to send")
 	case err != nil || strings.ContainsFunc(t.contentType, unicode.IsControl):
-		return nil, errors.New("at content_type: write it like application/json or text/plain; charset=utf-8")
+		return nil, errors.New(
+			"at content_type: write it like application/json or text/plain; charset=utf-8")
 	case t.isText && !single:
-		return nil, errors.New("at content_type: only a body that is one text can be something else than JSON; " +
-			"leave content_type out")
+		return nil, errors.New(
+			"at content_type: only a body that is one text can be something else than JSON; " +
+				"leave content_type out")
 	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, t.method):
 		return nil, errors.New("at method: write POST, PUT or PATCH")
 	case slices.ContainsFunc(t.done, func(s int) bool { return s < 400 || s > 499 || forward.OfReceiver(s) }):
-		return nil, errors.New("at done: write statuses from 400 to 499 that are about the event, like 409; " +
-			"401, 403, 404, 410 and their like are about the address")
+		return nil, errors.New(
+			"at done: write statuses from 400 to 499 that are about the event, like 409; " +
+				"401, 403, 404, 410 and their like are about the address")
 	}
 	for name, value := range d.Headers {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case !plainName.MatchString(name) || strings.Contains(name, "_"):
-			return nil, errors.New("at headers: a name is not that of a header; write letters, digits and -")
+			return nil, errors.New(
+				"at headers: a name is not that of a header; write letters, digits and -")
 		case slices.Contains(notHeaders, canonical) || strings.HasPrefix(canonical, "Webhook-"):
 			return nil, fmt.Errorf("at headers.%s: this header is not for a template to set "+
 				"(for Content-Type there is content_type); leave it out", canonical)
@@ -128,13 +133,15 @@ func decodeDocument(text string, to any) error {
 		}
 		return nil
 	case errors.As(err, &syntax):
-		return wrong(int(syntax.Offset), "it is not JSON; look for a comma, bracket or quotation mark "+
-			`(within a text it is written \")`)
+		return wrong(int(syntax.Offset),
+			"it is not JSON; look for a comma, bracket or quotation mark "+
+				`(within a text it is written \")`)
 	case errors.As(err, &kind):
 		return wrong(int(kind.Offset), "a value has the wrong type; headers are texts, "+
 			"done is a list of numbers, types a list of texts")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return wrong(len(text), "the document has no end; look for a bracket or quotation mark that is missing")
+		return wrong(len(text),
+			"the document has no end; look for a bracket or quotation mark that is missing")
 	}
 	return errors.New("it has a member that no template has; " +
 		"write only body, headers, method, content_type, done and types")
@@ -191,8 +198,9 @@ var jsonAlone = regexp.MustCompile(`^\{\{-?\s*(json\s[^{}|]*|[^{}]*\|\s*json\s*)
 func newLeaf(at, text string) (leaf, error) {
 	t, err := template.New("").Funcs(functions).Parse(text)
 	if err != nil { // it quotes
-		return leaf{}, fmt.Errorf("at %s: this is not a Go template; write it like {{.contact.email}}, "+
-			"with the functions json, cut, replace and those of text/template", at)
+		return leaf{}, fmt.Errorf(
+			"at %s: this is not a Go template; write it like {{.contact.email}}, "+
+				"with the functions json, cut, replace and those of text/template", at)
 	}
 	for _, each := range t.Templates() {
 		if each.Tree != nil {
@@ -312,7 +320,10 @@ func (t *Template) request(e events.Event, test bool) (header http.Header, body 
 	}
 	switch {
 	case errors.Is(err, errMissing):
-		err = &forward.Refused{Certain: true, Reason: "the event has no field that the template of the webhook sends"}
+		err = &forward.Refused{
+			Certain: true,
+			Reason:  "the event has no field that the template of the webhook sends",
+		}
 	case err != nil && !errors.As(err, new(*forward.Refused)):
 		err = &forward.Refused{Certain: true, Reason: "the template of the webhook makes no JSON"}
 	}
@@ -329,8 +340,9 @@ func fieldsOf(e events.Event, test bool) map[string]any {
 	}
 	dropNull(fields)
 	fields["event"] = map[string]any{
-		"id": e.ID, "type": string(e.Type), "time": e.Time.UTC().Format(time.RFC3339), "agency": e.AgencyID,
-		"reference": e.Reference, "origin": string(e.Origin), "sequence": e.Sequence, "test": test,
+		"id": e.ID, "type": string(e.Type), "time": e.Time.UTC().Format(time.RFC3339),
+		"agency": e.AgencyID, "reference": e.Reference, "origin": string(e.Origin),
+		"sequence": e.Sequence, "test": test,
 	}
 	return fields
 }
@@ -353,7 +365,10 @@ func (l leaf) render(fields map[string]any) (string, error) {
 	case errors.Is(err, errMissing):
 		return "", errMissing
 	case err != nil: // it may quote the person
-		return "", &forward.Refused{Certain: true, Reason: "the template of the webhook cannot be rendered at " + l.at}
+		return "", &forward.Refused{
+			Certain: true,
+			Reason:  "the template of the webhook cannot be rendered at " + l.at,
+		}
 	}
 	return b.String(), nil
 }
@@ -369,7 +384,8 @@ func headerValue(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "�"))
-	if encodedWord.MatchString(text) { // one that a stranger wrote would be decoded to unchecked text
+	// one that a stranger wrote would be decoded to unchecked text
+	if encodedWord.MatchString(text) {
 		text = strings.ReplaceAll(text, "=?", "= ?")
 	}
 	return mime.BEncoding.Encode("utf-8", strings.TrimSpace(text))

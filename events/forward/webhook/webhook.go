@@ -121,7 +121,8 @@ func cloudEvent(e events.Event) http.Header {
 			h.Set(name, values[0])
 		}
 	}
-	h.Set("Content-Type", h.Get("ce-datacontenttype")) // in HTTP this one attribute is no ce- header
+	// in HTTP this one attribute is no ce- header
+	h.Set("Content-Type", h.Get("ce-datacontenttype"))
 	h.Del("ce-datacontenttype")
 	return h
 }

@@ -19,12 +19,13 @@ import (
 	"doorbell/poller"
 )
 
-// Handler answers scrapes. A status that is an error makes it answer 500. Many may call at the same time: see
-// ops.Shared.
+// Handler answers scrapes. A status that is an error makes it answer 500. Many may call at the same
+// time: see ops.Shared.
 func Handler(status func() (ops.Status, error)) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(status),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(status),
 	)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
@@ -60,7 +61,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	read(s, func(f *family, value float64, labels ...string) {
 		for n := range labels {
-			labels[n] = strings.ToValidUTF8(labels[n], "\uFFFD") // a name from a configuration need not be
+			// a name from a configuration need not be
+			labels[n] = strings.ToValidUTF8(labels[n], "\uFFFD")
 		}
 		// One odd label must not cost all figures, or the process.
 		if m, err := prometheus.NewConstMetric(c.descs[f], f.kind, value, labels...); err == nil {
@@ -84,7 +86,8 @@ func read(s ops.Status, put func(f *family, value float64, labels ...string)) {
 	for _, a := range s.Watch.Agencies {
 		id := a.AgencyID
 		put(agencyState, 1, id, a.State)
-		halted := map[string]int{"agency": 0, "contact_requests": 0, "insertion": 0} // a 0 too, so that an end is seen
+		// a 0 too, so that an end is seen
+		halted := map[string]int{"agency": 0, "contact_requests": 0, "insertion": 0}
 		for _, h := range a.Halts {
 			halted[string(h.Scope)]++
 		}

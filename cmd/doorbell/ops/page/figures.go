@@ -58,7 +58,8 @@ func latency(l poller.Latency) figure {
 		Value: unknown, Sub: "no lead yet since the start",
 	}
 	if l.ContactRequests > 0 {
-		f.Value, f.Unit, f.Sub = ops.Seconds(l.MedianSeconds), "median", "95 % within "+ops.Seconds(l.P95Seconds)
+		f.Value, f.Unit, f.Sub = ops.Seconds(l.MedianSeconds), "median",
+			"95 % within "+ops.Seconds(l.P95Seconds)
 	}
 	return f
 }
@@ -105,7 +106,8 @@ func insertions(agencies []poller.AgencyStatus) figure {
 // budget is what was spent in the last minute of what may be spent.
 func budget(w poller.Status) figure {
 	f := figure{
-		Name: "Requests a second", Unit: fmt.Sprintf("of %.4g", w.RequestsPerSecond), Sub: ops.Counted(int(w.Requests), "request"),
+		Name: "Requests a second", Unit: fmt.Sprintf("of %.4g", w.RequestsPerSecond),
+		Sub:   ops.Counted(int(w.Requests), "request"),
 		Means: "Requests to the API in the last minute, of the ceiling DOORBELL_REQUESTS_PER_SECOND",
 		Value: fmt.Sprint(math.Round(float64(w.LastMinute)/6) / 10),
 	}

@@ -154,6 +154,7 @@ func (h *hours) chart(s ops.Status) (c chart, err error) {
 		b.Y, b.Title = 100-b.Height, from.Format("15:04")+" UTC: "+b.Title
 		c.Bars = append(c.Bars, b)
 	}
-	c.Description = fmt.Sprintf("%s in the last 24 hours, at most %s in an hour", ops.Counted(c.Total, "lead"), ops.Number(most))
+	c.Description = fmt.Sprintf("%s in the last 24 hours, at most %s in an hour",
+		ops.Counted(c.Total, "lead"), ops.Number(most))
 	return c, nil
 }

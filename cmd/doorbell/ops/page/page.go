@@ -36,8 +36,8 @@ type Options struct {
 }
 
 // Handler serves GET / (the page), /events (server-sent events) and /assets/, and responds to
-// /favicon.ico with no content. All links are relative, so the page works below any path of a reverse
-// proxy.
+// /favicon.ico with no content. All links are relative, so the page works below any path of a
+// reverse proxy.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, shared: ops.Shared(o.Status), hours: newHours(o.Store)}
 	mux := http.NewServeMux()
@@ -102,12 +102,14 @@ type line struct {
 func (h *handler) serve(w http.ResponseWriter, _ *http.Request) {
 	s, err := h.shared()
 	if err != nil {
-		http.Error(w, "doorbell cannot read its status; its log says why", http.StatusServiceUnavailable)
+		http.Error(w, "doorbell cannot read its status; its log says why",
+			http.StatusServiceUnavailable)
 		return
 	}
 	v := view{
-		Status: s, Name: strings.TrimSpace("doorbell " + ops.Short(s.Instance, 40)), Headline: ops.NewHeadline(s), Now: s.Watch.At,
-		People: h.o.ShowPeople, AgencyName: h.agencyName,
+		Status: s, Name: strings.TrimSpace("doorbell " + ops.Short(s.Instance, 40)),
+		Headline: ops.NewHeadline(s), Now: s.Watch.At, People: h.o.ShowPeople,
+		AgencyName: h.agencyName,
 	}
 	v.Title = ops.Short(v.Headline.Title, 100) + " – " + v.Name
 	if v.Headline.Level != ops.Well {
@@ -116,10 +118,12 @@ func (h *handler) serve(w http.ResponseWriter, _ *http.Request) {
 	for _, e := range h.newest() {
 		what, parts := ops.Tell(e, h.o.ShowPeople)
 		group, _, _ := strings.Cut(string(e.Type), ".")
-		v.Events = append(v.Events, line{e, ops.Short(group, 32), what, ops.Short(strings.Join(parts, " · "), 400)})
+		v.Events = append(v.Events,
+			line{e, ops.Short(group, 32), what, ops.Short(strings.Join(parts, " · "), 400)})
 	}
 	if v.Chart, err = h.hours.chart(s); err != nil {
-		http.Error(w, "doorbell cannot read its event log; its log says why", http.StatusServiceUnavailable)
+		http.Error(w, "doorbell cannot read its event log; its log says why",
+			http.StatusServiceUnavailable)
 		return
 	}
 	v.Figures = v.figures()

@@ -27,7 +27,8 @@ func (h *handler) newest() []events.Event {
 	if h.o.Store == nil {
 		return nil
 	}
-	list, _, _ := h.o.Store.EventsBefore("", 0, maxShown, pageBytes) // a store that fails ends the process
+	// a store that fails ends the process
+	list, _, _ := h.o.Store.EventsBefore("", 0, maxShown, pageBytes)
 	return list
 }
 

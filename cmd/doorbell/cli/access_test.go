@@ -74,7 +74,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	for agency, want := range map[string]int{"A100": 0, "B200": 2} {
 		kinds := doorbelltest.Kinds(all, agency)
 		if doorbelltest.Count(kinds, "access.halted") != want || doorbelltest.Count(kinds, "access.resumed") != want {
-			t.Errorf("of %s the stream says %s", agency, kinds)
+			t.Errorf("the stream has %s: %s", agency, kinds)
 		}
 	}
 	d.Stop(t)

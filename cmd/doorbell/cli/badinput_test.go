@@ -18,7 +18,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// mustBeUntouched holds a directory against what was in it.
+// mustBeUntouched compares a directory with what was in it.
 func mustBeUntouched(t *testing.T, dir string, before map[string]string) {
 	t.Helper()
 	if after := doorbelltest.Tree(t, dir); !maps.Equal(before, after) {
@@ -47,7 +47,7 @@ func mustSay(t *testing.T, code int, stderr string, words ...string) {
 	}
 }
 
-// usedBefore makes the data directory one of a daemon that has run.
+// usedBefore fills the data directory as a daemon that has run leaves it.
 func usedBefore(s doorbelltest.Scene, t *testing.T) {
 	t.Helper()
 	d, _, _ := running(t, s)

@@ -72,7 +72,7 @@ func checked(t *testing.T, s doorbelltest.Scene, want int, section string, envir
 	return r
 }
 
-// unchanging is what is in a directory; that of a running daemon changes by itself.
+// unchanging is the content of a directory; that of a running daemon changes by itself.
 func unchanging(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, daemon.SocketFile)); err == nil {
@@ -81,7 +81,7 @@ func unchanging(t *testing.T, dir string) map[string]string {
 	return doorbelltest.Tree(t, dir)
 }
 
-// answers is an API that answers lists with three elements, of which one cannot be read, and
+// answers is an API that responds to lists with three elements, of which one is unreadable, and to
 // contact requests with a status and a body.
 func answers(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func aLead(createdAt string) string {
 	return `{"leads":[{"id":"7","createdAt":` + createdAt + `,"name":"` + sandbox.Marker + `"}],"total":1}`
 }
 
-func TestCheckSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestCheckReportsWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -174,8 +174,8 @@ func TestCheckSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	}
 }
 
-// TestCheckEndsAsRunWould has two problems: NATS, for which run would wait, and an address.
-func TestCheckEndsAsRunWould(t *testing.T) {
+// TestCheckExitsAsRunWould has two problems: NATS, for which run would wait, and an address.
+func TestCheckExitsAsRunWould(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	both := s.With("DOORBELL_NATS_URL=nats://127.0.0.1:1", "DOORBELL_HTTP_LISTEN="+strings.TrimPrefix(s.URL, "http://"))
@@ -184,8 +184,9 @@ func TestCheckEndsAsRunWould(t *testing.T) {
 	}
 }
 
-// TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite runs as an ordinary user, because nothing else stops root.
-func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
+// TestCheckAndRunRefuseAnUnwritableDataDirectory runs as an ordinary user, because nothing else
+// stops root.
+func TestCheckAndRunRefuseAnUnwritableDataDirectory(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	var nobody *syscall.Credential
@@ -217,7 +218,7 @@ func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
 	mustSay(t, c.Exit(t), c.Stderr.String(), path+" has mode 0400, and doorbell runs as user")
 }
 
-func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
+func TestCheckReadsTheStoreOfAStoppedDaemon(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	wrong := s.With("DOORBELL_API_KEY=" + doorbelltest.OtherKey)
@@ -276,7 +277,7 @@ func TestCheckBesideADaemonSendsOneRequestASecond(t *testing.T) {
 			t.Errorf("%v: %s%s", err, got.Stdout, got.Stderr)
 		}
 		calls := s.Model.Log(sandbox.Filter{Key: label})
-		for n, call := range calls { // a busy machine delays requests, and sends none too early
+		for n, call := range calls { // a busy machine delays requests, but sends none too early
 			if after := call.At.Sub(began); after < time.Duration(n)*time.Second {
 				t.Errorf("%q: request %d after %s", args, n, after)
 			}
@@ -327,7 +328,7 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 		"choose another DOORBELL_SUBJECT_PREFIX")
 }
 
-func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
+func TestCheckReportsWhyAnExternalNATSIsUnreachable(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	locked := doorbelltest.NatsServer(t, func(o *server.Options) { o.Authorization = "another-" + doorbelltest.Sentinel })
@@ -341,9 +342,9 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	}
 }
 
-// TestCheckKnowsAnEmptyListWhereRecordsWereBefore has an API whose list has an unusual name, and
-// becomes empty.
-func TestCheckKnowsAnEmptyListWhereRecordsWereBefore(t *testing.T) {
+// TestCheckRecognisesAListThatBecameEmpty has an API whose list has an unusual name and becomes
+// empty.
+func TestCheckRecognisesAListThatBecameEmpty(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	body := func(text string) {
@@ -361,6 +362,6 @@ func TestCheckKnowsAnEmptyListWhereRecordsWereBefore(t *testing.T) {
 	body(`{"elsewhere":[],"meta":[]}`)
 	checked(t, s, exit.Done, "", s.Environ, "A100: access, but no insertion", "right if none is published")
 	if got := doorbelltest.Run(t, s.With("DOORBELL_DATA_DIR="+t.TempDir()), "check"); got.Code != exit.CodeFailed {
-		t.Errorf("an empty list of an unknown name is taken for none:\n%s", got.Stdout)
+		t.Errorf("an empty list under an unknown name is accepted:\n%s", got.Stdout)
 	}
 }

@@ -20,12 +20,12 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 			t.Errorf("%s: got %+v", command, got)
 		}
 		if first, _, _ := strings.Cut(command, " "); strings.Count(top.Stdout, "\n  "+first+" ") != 1 {
-			t.Errorf("--help lists %s not once:\n%s", first, top.Stdout)
+			t.Errorf("--help does not list %s exactly once:\n%s", first, top.Stdout)
 		}
 	}
 	for name, title := range groups {
 		if name != "commands" && !strings.Contains(top.Stdout, "\n"+title+"\n") {
-			t.Errorf("no command is %q", title)
+			t.Errorf("%q is not a command", title)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (e *ending) Write(b []byte) (int, error) {
 	return e.Buffer.Write(b)
 }
 
-// TestASignalDoesNotInterruptAnErasureWithoutADaemon comes when the command has said whom it erases.
+// TestASignalDoesNotInterruptAnErasureWithoutADaemon sends it when the command has printed whom it erases.
 func TestASignalDoesNotInterruptAnErasureWithoutADaemon(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 1, true)

@@ -15,7 +15,7 @@ import (
 	bytewise "encoding/binary"
 )
 
-// mustBeDamage wants the end of a process that met damage: 74, one sentence that names the file, what to do, and no trace.
+// mustBeDamage wants a process to have exited for a damaged store: 74, one sentence that names the file, what to do, and no trace.
 func mustBeDamage(s doorbelltest.Scene, t *testing.T, what string, code int, stderr string) {
 	t.Helper()
 	if code != exit.CodeIO {
@@ -48,7 +48,7 @@ func spoilLeaves(s doorbelltest.Scene, t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
+func TestADaemonDoesNotStartOnADamagedStore(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	usedBefore(s, t)
@@ -80,9 +80,9 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	usedBefore(s, t)
 }
 
-// TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon changes the file beneath a running daemon, which
-// then meets it, however soon.
-func TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon(t *testing.T) {
+// TestADaemonExitsWhenItsStoreIsDamaged changes the file beneath a running daemon, which fails as
+// soon as it reads the damaged part.
+func TestADaemonExitsWhenItsStoreIsDamaged(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	d, sub, _ := running(t, s)

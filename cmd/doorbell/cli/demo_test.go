@@ -13,7 +13,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 )
 
-func TestADemoWhoseDaemonFailsHasFailed(t *testing.T) {
+func TestADemoFailsWhenItsDaemonFails(t *testing.T) {
 	t.Parallel()
 	dir := doorbelltest.ShortDir(t)
 	d := doorbelltest.Launch(t, []string{"TMPDIR=" + dir}, "demo", "--nats-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func TestADemoWhoseDaemonFailsHasFailed(t *testing.T) {
 	}
 }
 
-// TestTheDemoRingsWithinTenSecondsAndLeavesNothing sets what must not matter to a demo.
+// TestTheDemoRingsWithinTenSecondsAndLeavesNothing sets what a demo must ignore.
 func TestTheDemoRingsWithinTenSecondsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir, began := doorbelltest.ShortDir(t), time.Now()

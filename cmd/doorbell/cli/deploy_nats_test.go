@@ -61,14 +61,14 @@ func definitions(t *testing.T) map[string]string {
 	return all
 }
 
-func TestTheDefinitionsForNATSAreThoseOfTheCode(t *testing.T) {
+func TestTheDefinitionsForNATSMatchTheCode(t *testing.T) {
 	for name, want := range definitions(t) {
 		path := filepath.Join(natsDir, name)
 		hold(t, path, readText(t, path), want)
 	}
 }
 
-// TestAsyncAPIDescribesTheStreamsThatAreMade compares what the tests of its package cannot see.
+// TestAsyncAPIDescribesTheStreamsThatAreMade compares what the tests of schemas cannot.
 func TestAsyncAPIDescribesTheStreamsThatAreMade(t *testing.T) {
 	var d struct {
 		Channels map[string]struct {
@@ -90,11 +90,11 @@ func TestAsyncAPIDescribesTheStreamsThatAreMade(t *testing.T) {
 		made[name] = c
 	}
 	if !reflect.DeepEqual(d.JetStream.Streams, made) {
-		t.Errorf("they are described as\n%+v\nand made as\n%+v", d.JetStream.Streams, made)
+		t.Errorf("they are described as\n%+v\nand created as\n%+v", d.JetStream.Streams, made)
 	}
 	for name, channel := range d.Channels {
 		if in := channel.Stream.Stream; in != "" && made[in].Name == "" {
-			t.Errorf("%s is in a stream %s that is not made", name, in)
+			t.Errorf("%s is in a stream %s that is not created", name, in)
 		}
 	}
 	if filter := d.JetStream.Consumer.FilterSubject; filter != "listings.v1.*.contact_request.created" {
@@ -102,7 +102,7 @@ func TestAsyncAPIDescribesTheStreamsThatAreMade(t *testing.T) {
 	}
 }
 
-func TestTheNATSCommandTakesTheDefinitions(t *testing.T) {
+func TestTheNATSCommandAcceptsTheDefinitions(t *testing.T) {
 	t.Parallel()
 	command := foreignProgram(t, "DOORBELL_TEST_NATS", "nats", "the nats command reads no definition")
 	far := doorbelltest.StartFar(t)
@@ -130,7 +130,7 @@ func TestTheNATSCommandTakesTheDefinitions(t *testing.T) {
 	}
 }
 
-// startConfigured starts a stock server with nats-server.conf and what that includes. Only its addresses and its folder are others.
+// startConfigured starts a stock server with nats-server.conf and what that includes. Only its addresses and its folder differ.
 func startConfigured(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 	address, s := startConfigured(t), doorbelltest.NewScene(t, "A100")
 	if nc, err := nats.Connect("nats://" + address); err == nil {
 		nc.Close()
-		t.Error("somebody without a password is let in")
+		t.Error("a client without a password is admitted")
 	}
 	d := doorbelltest.Launch(t, s.With("NATS_URL=nats://"+address, "NATS_USER=relay", "NATS_PASSWORD=relay-secret"), "run")
 	url := "nats://guest:5e12guest@" + address
@@ -207,7 +207,7 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 	}
 	durable, err := js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", FilterSubject: "listings.v1.*.contact_request.created"})
 	if err != nil {
-		t.Fatalf("a guest may not make a consumer: %v", err)
+		t.Fatalf("a guest cannot create a consumer: %v", err)
 	}
 	if got := doorbelltest.NextOf(t, durable).Body.ContactRequestID; got != id {
 		t.Errorf("%s arrives, not %s", got, id)

@@ -40,7 +40,7 @@ func deployed(t *testing.T) map[string]string {
 	return files
 }
 
-// foreignProgram is the path of a program of others, or the test is skipped with a sentence. A
+// foreignProgram is the path of a third-party program, or the test is skipped with a reason. A
 // variable names one that is elsewhere.
 func foreignProgram(t *testing.T, variable, name, whatIsNotTested string) string {
 	t.Helper()
@@ -62,7 +62,7 @@ func parsed[V any](t *testing.T, text string) (v V) {
 }
 
 func TestEverySettingInDeployExists(t *testing.T) {
-	known := []string{"DOORBELL_NATS_URL", "NATS_MSG_ID", "DOORBELL_STANDBY_COPY"} // the last two are none
+	known := []string{"DOORBELL_NATS_URL", "NATS_MSG_ID", "DOORBELL_STANDBY_COPY"} // the last two are not settings
 	for _, s := range config.All() {
 		known = append(known, s.Name, s.Name+config.FileSuffix)
 	}
@@ -116,7 +116,7 @@ type composed struct {
 	Secrets map[string]struct{ File string }
 }
 
-func TestComposeIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
+func TestComposeIsConfinedAndItsConfigurationIsAccepted(t *testing.T) {
 	files := deployed(t)
 	for _, file := range []string{"compose.yaml", "alone.compose.yaml"} {
 		c := parsed[composed](t, files[file])
@@ -169,7 +169,7 @@ func dockerfile(t *testing.T) map[string][]string {
 	return all
 }
 
-func TestTheImageRunsTheProgramAsAUserWithANumber(t *testing.T) {
+func TestTheImageRunsTheProgramAsANumericUser(t *testing.T) {
 	image := dockerfile(t)
 	if from := image["FROM"]; from[len(from)-1] != "scratch" || image["USER"][0] != "65532:65532" {
 		t.Errorf("FROM %q, USER %q", from, image["USER"])
@@ -190,7 +190,7 @@ func TestTheImageRunsTheProgramAsAUserWithANumber(t *testing.T) {
 	}
 }
 
-// manifest is what these tests look at in an object of Kubernetes.
+// manifest is the part of a Kubernetes object that these tests read.
 type manifest struct {
 	Kind string
 	Data map[string]string
@@ -246,9 +246,9 @@ func rendered(t *testing.T, name string) map[string]manifest {
 	return objects
 }
 
-// TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken has doorbell read what the pod would
-// give it.
-func TestEveryKustomizationIsConfinedAndItsConfigurationIsTaken(t *testing.T) {
+// TestEveryKustomizationIsConfinedAndItsConfigurationIsAccepted lets doorbell read what the pod
+// would give it.
+func TestEveryKustomizationIsConfinedAndItsConfigurationIsAccepted(t *testing.T) {
 	t.Parallel()
 	example := parsed[struct {
 		StringData map[string]string `yaml:"stringData"`
@@ -327,8 +327,8 @@ func TestTheUnitIsStrictAndHandsOverEverySecret(t *testing.T) {
 	}
 }
 
-// TestWhatAReleaseIsMadeOfIsThere compares .goreleaser.yaml with the repository.
-func TestWhatAReleaseIsMadeOfIsThere(t *testing.T) {
+// TestEveryFileOfAReleaseExists compares .goreleaser.yaml with the repository.
+func TestEveryFileOfAReleaseExists(t *testing.T) {
 	text := readText(t, filepath.Join(top, ".goreleaser.yaml"))
 	g := parsed[struct {
 		Builds   []struct{ Main, Binary string }

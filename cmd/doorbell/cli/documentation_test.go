@@ -66,7 +66,7 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
+func TestEveryLinkOfThePagesResolves(t *testing.T) {
 	link, heading := regexp.MustCompile(`\]\(([^)#\s]*)#?([^)\s]*)\)`), regexp.MustCompile(`(?m)^#+ (.+)$`)
 	notInAnchors := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	for path, text := range pages(t) {
@@ -93,7 +93,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// parses reports what the grammar says of words behind the name of the program.
+// parses reports what the grammar makes of words after the name of the program.
 func parses(t *testing.T, args []string) error {
 	parser, err := newParser(kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
 	if err == nil {
@@ -137,7 +137,7 @@ func TestTheEnvironmentExampleListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
 	hold(t, envExample, readText(t, envExample), filled(environmentFile))
 }
 
-func TestTheEnvironmentExampleIsTaken(t *testing.T) {
+func TestTheEnvironmentExampleIsAccepted(t *testing.T) {
 	environ := []string{
 		"DOORBELL_API_KEY=k", "DOORBELL_EMAIL_PASSWORD=p", "DOORBELL_SLACK_URL=https://hooks.example.com/s",
 		"DOORBELL_TEAMS_URL=https://hooks.example.com/t", "DOORBELL_WEBHOOK_URL=https://hooks.example.com/w",
@@ -240,7 +240,7 @@ var examples = map[string]string{
 	"DOORBELL_WEBHOOK_TEMPLATE_FILE": "/etc/doorbell/hubspot.json",
 }
 
-// assignment is the line of a variable. What has no other place than this file is not commented out.
+// assignment is the line of a variable. A variable that can be set only in this file is not commented out.
 func assignment(s *config.Setting) string {
 	line := s.Name + "=" + s.Default
 	switch example := examples[s.Name]; {
@@ -257,7 +257,7 @@ func assignment(s *config.Setting) string {
 	return "#" + line
 }
 
-// hold compares a file with what the code says, or with -update writes it.
+// hold compares a file with the output of the code, or with -update writes it.
 func hold(t *testing.T, path, have, want string) {
 	t.Helper()
 	if have == want {
@@ -267,7 +267,7 @@ func hold(t *testing.T, path, have, want string) {
 		must(t, os.WriteFile(path, []byte(want), 0o644))
 		return
 	}
-	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell/cli -run 'PageOfSettings|EnvironmentExample|DefinitionsForNATS' -update", path)
+	t.Errorf("%s does not match the code; run: go test ./cmd/doorbell/cli -run 'PageOfSettings|EnvironmentExample|DefinitionsForNATS' -update", path)
 }
 
 func readText(t testing.TB, path string) string {
@@ -277,10 +277,10 @@ func readText(t testing.TB, path string) string {
 	return string(text)
 }
 
-func TestTheChangelogBeginsWithTheVersionThatTheProgramSays(t *testing.T) {
+func TestTheChangelogBeginsWithTheVersionThatTheProgramPrints(t *testing.T) {
 	_, newest, _ := strings.Cut(readText(t, filepath.Join(top, "deploy", "changelog.md")), "\n## ")
 	newest, _, _ = strings.Cut(newest, "\n")
 	if got := doorbelltest.Run(t, nil, "version"); newest != release || !strings.HasPrefix(got.Stdout, "doorbell "+newest+" (") {
-		t.Errorf("the changelog begins with %q, the program says %q", newest, got.Stdout)
+		t.Errorf("the changelog begins with %q, the program prints %q", newest, got.Stdout)
 	}
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// interop is where the foreign programs and the examples for them are.
+// interop is where the third-party programs and the examples for them are.
 const interop = "../../../schemas/interop"
 
 // judges are the tests that look at one talker: with programs that are not ours, and by the text of
@@ -43,18 +43,18 @@ var judges = map[string]func(*testing.T, *talker){
 	"the contract":                    judgedByContract,
 }
 
-// TestForeignProgramsUnderstandWhatWeSay runs the real program once, lets much happen, and gives what it says to programs that
-// know nothing of us but the contract.
-func TestForeignProgramsUnderstandWhatWeSay(t *testing.T) {
+// TestThirdPartyProgramsUnderstandOurOutput runs the real program once through many events, and
+// passes its output to programs that know nothing of doorbell but the contract.
+func TestThirdPartyProgramsUnderstandOurOutput(t *testing.T) {
 	t.Parallel()
 	b := startTalker(t)
-	for name, judge := range judges { // one after the other: the talker would go on working while they wait for a place
+	for name, judge := range judges { // one after the other: the talker would keep working while they wait for their turn
 		t.Run("judged by "+name, func(t *testing.T) { judge(t, b) })
 	}
 	b.daemon.Stop(t)
 }
 
-// talker is a doorbell that had much to say.
+// talker is a doorbell that has published many events.
 type talker struct {
 	doorbelltest.Scene
 	url    string // of its NATS
@@ -67,10 +67,10 @@ type talker struct {
 	heard  []doorbelltest.Message // of the stream, as far as it was read
 }
 
-// oddReference has everything in it that a path or a header cannot bear.
+// oddReference contains everything that must be escaped in a path or a header.
 const oddReference = `Haus am See#12 "b"#EG#50%ä/`
 
-// oddAgency has in it what a token cannot bear.
+// oddAgency contains what must be escaped in a token.
 const oddAgency = "C.300"
 
 func startTalker(t *testing.T) *talker {
@@ -95,7 +95,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// happen changes what can be changed at the API and waits for what must come of it.
+// happen changes what can be changed at the API and waits for the events that must follow.
 func (b *talker) happen(t *testing.T) {
 	t.Helper()
 	for _, agency := range b.Model.Truth().Agencies {
@@ -185,7 +185,7 @@ func (b *talker) await(t *testing.T, what string, fits func(doorbelltest.Message
 	for !slices.ContainsFunc(b.heard, fits) {
 		m, err := b.stream.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			t.Fatalf("%s did not come: %v", what, err)
+			t.Fatalf("%s did not arrive: %v", what, err)
 		}
 		b.heard = append(b.heard, doorbelltest.Received(t, m))
 	}
@@ -198,7 +198,7 @@ func (b *talker) command(t *testing.T, args ...string) {
 	}
 }
 
-// foreign is a foreign program in a process of its own. It is killed at the end of the test.
+// foreign is a third-party program in a process of its own. It is killed at the end of the test.
 func foreign(t *testing.T, environ []string, name string, args ...string) *doorbelltest.Child {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -209,13 +209,13 @@ func foreign(t *testing.T, environ []string, name string, args ...string) *doorb
 	return c
 }
 
-// kill ends a foreign program with all that it has begun.
+// kill ends a third-party program with all that it has started.
 func kill(c *doorbelltest.Child) {
 	_ = syscall.Kill(-c.Cmd.Process.Pid, syscall.SIGKILL) // mostly it has ended already
 	<-c.Gone
 }
 
-// npm is the path of what is installed for the tests, or the end of the test.
+// npm is the path of what is installed for the tests; without it the test is skipped.
 func npm(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(interop, name))
@@ -226,10 +226,10 @@ func npm(t *testing.T, name string) string {
 	return path
 }
 
-// judgedByContract holds what is said of an insertion and its leads against sections 2 and 3 of the
+// judgedByContract checks the events of an insertion and its leads against sections 2 and 3 of the
 // contract: the order, subjects, every header, and the payload of a contact request.
 func judgedByContract(t *testing.T, b *talker) {
-	b.GoesOn(t, "A100", 60) // several more looks at everything find nothing to tell
+	b.GoesOn(t, "A100", 60) // several more walks and polls find nothing to publish
 	of := map[string]doorbelltest.Arrival{}
 	var kinds []string
 	for _, m := range doorbelltest.MustBeWhole(t, b.url) {
@@ -246,7 +246,7 @@ func judgedByContract(t *testing.T, b *talker) {
 	}
 	if got := strings.Join(kinds, " "); got != "insertion.appeared contact_request.created contact_request.changed "+
 		"insertion.changed insertion.disappeared insertion.reappeared" {
-		t.Fatalf("the stream says %s", got)
+		t.Fatalf("the stream has %s", got)
 	}
 	want := []any{map[string]any{"path": "/prices/rent/gross", "before": 2890.0, "after": 2790.0}}
 	if got := of["insertion.changed"].Member(t, "changes"); !reflect.DeepEqual(got, want) {
@@ -260,7 +260,7 @@ func judgedByContract(t *testing.T, b *talker) {
 	mustBeAsPinned(t, of["contact_request.created"], b)
 }
 
-// mustBeAsPinned holds a contact_request.created against the contract: subject, every header, the payload.
+// mustBeAsPinned checks a contact_request.created against the contract: subject, every header, the payload.
 func mustBeAsPinned(t *testing.T, a doorbelltest.Arrival, b *talker) {
 	t.Helper()
 	made, ok := b.Model.Truth().ContactRequest(b.lead)
@@ -320,7 +320,7 @@ func mustHoldThePerson(t *testing.T, a doorbelltest.Arrival) {
 	}
 }
 
-// judgedByLibraries has the CloudEvents library read every message, and Ajv hold it and all examples
+// judgedByLibraries has the CloudEvents library read every message, and Ajv check it and all examples
 // against the schemas.
 func judgedByLibraries(t *testing.T, b *talker) {
 	judge := exec.Command("node", npm(t, "judge.mjs"), "LISTINGS", "LISTINGS_REPLAY", "LISTINGS_DLQ")

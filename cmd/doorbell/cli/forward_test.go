@@ -25,7 +25,7 @@ func mustBePrivate(t *testing.T, text string) {
 	}
 }
 
-// TestANewContactRequestArrivesAtEachReceiverOnce also has the installation named everywhere.
+// TestANewContactRequestArrivesAtEachReceiverOnce also wants every message to name the installation.
 func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	t.Parallel()
 	s, p := doorbelltest.NewScene(t, "A100"), doorbelltest.NewPlace(t)
@@ -59,7 +59,7 @@ func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	must(t, err)
 	for name := range stream.ConsumerNames(t.Context()).Name() {
 		if strings.HasPrefix(name, "doorbell-") && !strings.HasPrefix(name, "doorbell-staging-") {
-			t.Errorf("a consumer is called %s", name)
+			t.Errorf("there is a consumer %s", name)
 		}
 	}
 	d.Stop(t)
@@ -120,7 +120,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	mustBePrivate(t, f.Stdout.String()+f.Stderr.String()+d.Stderr.String())
 }
 
-func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
+func TestATestReportsTheResponseOfEachReceiver(t *testing.T) {
 	t.Parallel()
 	server := doorbelltest.StartNATS(t, -1)
 	for _, tt := range []struct {
@@ -162,7 +162,7 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	}
 }
 
-func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
+func TestAReplayToAReceiverContinuesWhereItStopped(t *testing.T) {
 	t.Parallel()
 	p, environ := doorbelltest.NewPlace(t), logged(t, 9, true)
 	watchesNothing(t, environ)

@@ -26,7 +26,7 @@ func pageURL(t *testing.T, dir string) string {
 	return url
 }
 
-// get asks over HTTP and returns status and body.
+// get sends a GET request and returns status and body.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	response, err := http.Get(url)
@@ -53,7 +53,7 @@ func checks(t *testing.T, url string) map[string]ops.Check {
 	return by
 }
 
-func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
+func TestADaemonIsReadyEvenWhenAnAgencyIsHalted(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "B200"))
@@ -75,8 +75,9 @@ func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 	d.Stop(t)
 }
 
-// TestADaemonWithoutItsNATSLivesAndIsNotReady: who waits for NATS is said where people look, and all is well once it comes.
-func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
+// TestADaemonWithoutItsNATSIsAliveButNotReady: while it waits for NATS, the log and each command
+// report that, and all is well once NATS is back.
+func TestADaemonWithoutItsNATSIsAliveButNotReady(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	port := doorbelltest.FreePort(t)

@@ -47,7 +47,7 @@ func TestARotationByTheKeyFileHaltsNothing(t *testing.T) {
 	all := doorbelltest.MustBeWhole(t, url)
 	for _, agency := range []string{"A100", "B200"} {
 		if k := doorbelltest.Kinds(all, agency); strings.Contains(strings.Join(k, " "), "access.") {
-			t.Errorf("the stream says of %s: %v", agency, k)
+			t.Errorf("the stream has of %s: %v", agency, k)
 		}
 	}
 	d.Stop(t)

@@ -37,9 +37,9 @@ func TestALineIsReadableInAFileAndAtATerminal(t *testing.T) {
 	}
 }
 
-// TestWhatIsRepeatedIsLoggedNowAndThenAndItsLastLineIsNeverLost has two hours of virtual time after
+// TestARepeatedLineIsLoggedNowAndThenAndTheLastOneIsNeverLost has two hours of virtual time after
 // each story.
-func TestWhatIsRepeatedIsLoggedNowAndThenAndItsLastLineIsNeverLost(t *testing.T) {
+func TestARepeatedLineIsLoggedNowAndThenAndTheLastOneIsNeverLost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		live     func(log *slog.Logger)
 		min, max int    // lines

@@ -12,8 +12,8 @@ import (
 	"doorbell/cmd/doorbell/doorbelltest"
 )
 
-// TestWhatAServerSaysBeyondItsAnswerIsNotPrinted is about a gateway that tells a length too short.
-func TestWhatAServerSaysBeyondItsAnswerIsNotPrinted(t *testing.T) {
+// TestBytesAfterAResponseAreNotPrinted has a gateway whose Content-Length is too short.
+func TestBytesAfterAResponseAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	const person, list = "nora.beyond@example.org", `[{"propertyReferenceId":"a#1##"}]` // to look at which takes many requests
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -56,7 +56,7 @@ func TestTheProxyOfTheEnvironmentIsUsedForHTTPS(t *testing.T) {
 		said := strings.Join(strings.Fields(d.Stdout.String()+d.Stderr.String()), " ")
 		blamed := strings.Contains(said, "the proxy "+proxy.URL+" of HTTPS_PROXY does not connect to the API")
 		if strings.Contains(said, "S3cret") || blamed != used || asked.Load() > 0 != used {
-			t.Errorf("NO_PROXY=%s: the proxy is asked %d times, and it says:\n%s", except, asked.Load(), said)
+			t.Errorf("NO_PROXY=%s: the proxy gets %d requests, and the output is:\n%s", except, asked.Load(), said)
 		}
 	}
 }

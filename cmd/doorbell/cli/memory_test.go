@@ -35,9 +35,9 @@ func lifeOf(s doorbelltest.Scene, t *testing.T, a *daemon.Daemon, test func(*dae
 	a.Close()
 }
 
-// TestAMachineThatIsSetBackLosesAndDoublesNothing rolls the data directory back to a snapshot, while the stream on another machine holds
-// more.
-func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
+// TestAMachineRestoredFromASnapshotLosesAndDoublesNothing rolls the data directory back to a
+// snapshot, while the stream on another machine holds more.
+func TestAMachineRestoredFromASnapshotLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]bool{"with NATS": false, "with NATS away at first": true} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 					changes = append(changes, string(m.Data))
 				}
 			}
-			// The store finds the change to 3002 once more, under another revision.
+			// The store finds the change to 3002 again, under another revision.
 			for n, rent := range []string{"3001", "3002", "3002", "3003"} {
 				if len(changes) != 4 || !strings.Contains(changes[n], `"after":`+rent) {
 					t.Errorf("%d changes; number %d is not to %s: %s", len(changes), n, rent, changes)

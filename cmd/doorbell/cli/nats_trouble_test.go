@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestWhyNATSCannotBeUsedIsSaidWherePeopleLook wants the reason in the log and from each command, and
-// the address without the password in it.
-func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
+// TestWhyNATSCannotBeUsedIsReportedWherePeopleLook wants the reason in the log and from each
+// command, and the address without the password in it.
+func TestWhyNATSCannotBeUsedIsReportedWherePeopleLook(t *testing.T) {
 	t.Parallel()
 	denied := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"listings.>"}}}
 	for why, configure := range map[string]func(*server.Options){ // URL is replaced by the address
@@ -57,7 +57,7 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 	}
 }
 
-func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T) {
+func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSkipped(t *testing.T) {
 	t.Parallel()
 	s, url := doorbelltest.NewScene(t, "A100"), doorbelltest.StartNATS(t, server.RANDOM_PORT)
 	_, js := doorbelltest.Connected(t, url)
@@ -92,8 +92,9 @@ func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T
 	}
 }
 
-// TestAGuestHearsDoorbellAndCannotSpeakForIt is a plain client of the embedded server.
-func TestAGuestHearsDoorbellAndCannotSpeakForIt(t *testing.T) {
+// TestAGuestReceivesHeartbeatsAndCannotPublishForDoorbell uses a plain client of the embedded
+// server.
+func TestAGuestReceivesHeartbeatsAndCannotPublishForDoorbell(t *testing.T) {
 	t.Parallel()
 	a := doorbelltest.NewScene(t, "A100").Open(t, "127.0.0.1:0")
 	refused := make(chan string, 10)

@@ -19,7 +19,7 @@ import (
 type window struct {
 	*testing.T
 	ctx      context.Context
-	complain func() []string // what the browser said until now
+	complain func() []string // what the browser has logged so far
 }
 
 func openWindow(t *testing.T, url string) *window {
@@ -75,7 +75,7 @@ func (w *window) text(expression string) string {
 	return text
 }
 
-// until waits for an expression to hold, over pages that come and go.
+// until waits until an expression is true, across page loads.
 func (w *window) until(expression string) {
 	w.Helper()
 	for {
@@ -84,13 +84,13 @@ func (w *window) until(expression string) {
 		case err == nil && held:
 			return
 		case w.ctx.Err() != nil:
-			w.Fatalf("%s: did not come", expression)
+			w.Fatalf("%s: did not appear", expression)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-func TestAPersonSeesAHaltOnThePageAndItsEnd(t *testing.T) {
+func TestThePageShowsAHaltAndItsEnd(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	d := doorbelltest.Launch(t, s.With("DOORBELL_HTTP_TOKEN="+doorbelltest.PageToken, "DOORBELL_AGENCY_NAMES=A100=Muster Immobilien AG"), "run")

@@ -32,7 +32,7 @@ func watching(agencies []string) func(*daemon.Options) {
 	}
 }
 
-// lostStore leaves a stream behind that has heard of agencies three hours ago, and no store. It returns contact requests that
+// lostStore leaves a stream behind whose last events of the agencies are three hours old, and no store. It returns contact requests that
 // were written since.
 func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[string]bool) {
 	t.Helper()
@@ -79,7 +79,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies []string) (rung map[
 	return rung
 }
 
-// hears waits until all of the contact requests were told, each once.
+// hears waits until all of the contact requests were announced, each once.
 func hears(sub *doorbelltest.Subscriber, t *testing.T, rung map[string]bool) {
 	t.Helper()
 	missing := len(rung)
@@ -87,7 +87,7 @@ func hears(sub *doorbelltest.Subscriber, t *testing.T, rung map[string]bool) {
 		untold, ours := rung[a.Body.ContactRequestID]
 		if a.Kind() == "contact_request.created" && ours {
 			if !untold {
-				t.Errorf("a contact request of %s is told twice", a.Body.AgencyID)
+				t.Errorf("a contact request of %s is announced twice", a.Body.AgencyID)
 			}
 			rung[a.Body.ContactRequestID] = false
 			missing--
@@ -96,7 +96,7 @@ func hears(sub *doorbelltest.Subscriber, t *testing.T, rung map[string]bool) {
 	})
 }
 
-func TestOfTwoHundredAgenciesNoneBeginsBeforeTheStreamHasToldWhatTheLostStoreKnew(t *testing.T) {
+func TestNoneOfTwoHundredAgenciesIsWatchedBeforeTheStreamHasReplacedTheLostStore(t *testing.T) {
 	t.Parallel()
 	var agencies []string
 	for n := range 200 {
@@ -109,7 +109,7 @@ func TestOfTwoHundredAgenciesNoneBeginsBeforeTheStreamHasToldWhatTheLostStoreKne
 	})
 }
 
-func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAndSaysSo(t *testing.T) {
+func TestWithNATSAwayAtTheStartAKnownAgencyIsPolledImmediatelyAndANewOneIsReportedAsWaiting(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	port := doorbelltest.FreePort(t)
@@ -124,7 +124,7 @@ func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAn
 	said.Await(t, "level=WARN msg=\"the watch of agencies that this store has not watched before waits[^\n]* agencies=1")
 	status, err := a.Verbs().Status()
 	if err != nil || status.Watch.Agencies[1].AgencyID != "B200" || status.Watch.Agencies[1].State != "waiting_for_stream" {
-		t.Errorf("the status says %+v, %v", status.Watch.Agencies, err)
+		t.Errorf("the status is %+v, %v", status.Watch.Agencies, err)
 	}
 	if h := a.Health(); h.Ready || !strings.Contains(fmt.Sprint(h), "waiting for the stream: 1 agency") {
 		t.Errorf("the health is %+v", h)
@@ -137,7 +137,7 @@ func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAn
 	sub.Request(t, id)
 }
 
-func TestAnAgencyThatComesLaterIsComparedFirst(t *testing.T) {
+func TestAnAgencyAddedLaterIsComparedFirst(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.SceneOf(t, 1, []string{"A100", "B200"})
 	rung := lostStore(s, t, []string{"A100", "B200"})

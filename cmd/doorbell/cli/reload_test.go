@@ -55,7 +55,7 @@ func reread(t *testing.T, text string, test func(*rereading)) {
 	})
 }
 
-// after writes the file and wants what comes of it.
+// after writes the file and checks the result.
 func (r *rereading) after(text string, wait time.Duration, agencies ...string) {
 	r.Helper()
 	r.write(text)
@@ -88,7 +88,7 @@ func (r *rereading) wants(wait time.Duration, agencies ...string) {
 		got += <-r.told
 	}
 	if got != want {
-		r.Errorf("the poller was told %q, want %q", got, want)
+		r.Errorf("the poller got %q, want %q", got, want)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *t
 	})
 }
 
-func TestASignalHasTheFilesReadAtOnce(t *testing.T) {
+func TestASignalReloadsTheFilesImmediately(t *testing.T) {
 	reread(t, "A100=first-key\n", func(r *rereading) {
 		time.Sleep(time.Minute)
 		r.write("A100=second-key\n")

@@ -32,7 +32,7 @@ func replayed(t *testing.T, url string) (all []doorbelltest.Arrival) {
 	return all
 }
 
-func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
+func TestARunningDaemonReplaysEventsBesideNewOnes(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100", "B200")
 	d, sub, url := running(t, s)
@@ -76,7 +76,7 @@ func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
 		t.Errorf("again: %+v, %v", got, err)
 	}
 	if after := doorbelltest.StreamOf(t, sub.JS).CachedInfo().State.LastSeq; after != before+1 {
-		t.Errorf("the stream of news grew by %d", after-before)
+		t.Errorf("the stream of new events grew by %d", after-before)
 	}
 	d.Stop(t)
 }
@@ -89,7 +89,7 @@ func confirmedBy(t *testing.T, s doorbelltest.Scene) func() bool {
 	}
 }
 
-// watchesNothing runs a daemon over an event log, whose API does not answer.
+// watchesNothing runs a daemon on an event log, with an API that does not respond.
 func watchesNothing(t *testing.T, environ []string) {
 	t.Helper()
 	environ = append(environ, "DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_AGENCIES=A100,B200", "DOORBELL_API_KEY="+doorbelltest.TestKey,
@@ -99,7 +99,7 @@ func watchesNothing(t *testing.T, environ []string) {
 	t.Cleanup(func() { d.Stop(t) })
 }
 
-func TestMoreThanAThousandEventsNeedAYes(t *testing.T) {
+func TestAReplayOfMoreThanAThousandEventsNeedsConfirmation(t *testing.T) {
 	t.Parallel()
 	environ := append(logged(t, 1000, true), "NATS_URL="+doorbelltest.StartNATS(t, server.RANDOM_PORT)) // and a halt
 	watchesNothing(t, environ)
@@ -115,6 +115,6 @@ func TestMoreThanAThousandEventsNeedAYes(t *testing.T) {
 		t.Errorf("a thousand: %+v", got)
 	}
 	if got = doorbelltest.Run(t, environ, "replay", "--to", "-"); got.Code != 0 || len(doorbelltest.Lines(got.Stdout)) != 1001 {
-		t.Errorf("standard output floods nobody: %d lines, %s", len(doorbelltest.Lines(got.Stdout)), got.Stderr)
+		t.Errorf("standard output: %d lines, %s", len(doorbelltest.Lines(got.Stdout)), got.Stderr)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"doorbell/schemas/schematest"
 )
 
-// askWith asks the sandbox for a list of insertions, and returns the status.
+// askWith requests a list of insertions from the sandbox, and returns the status.
 func askWith(t *testing.T, url, key, agency string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/insertion-funnel/integration/"+agency+"/insertions", http.NoBody)
@@ -39,7 +39,7 @@ func TestEveryScenarioIsListedAndBeginsWithTheFirstRequest(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			if strings.Count(help, "    "+s.Name+" ") != 1 || !strings.Contains(strings.Join(strings.Fields(help), " "), s.Description) {
-				t.Error("the help does not list it once")
+				t.Error("the help does not list it exactly once")
 			}
 			c := doorbelltest.Launch(t, nil, "sandbox", "--scenario", s.Name, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 			found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for agencies ([^.]+)\..*DOORBELL_API_KEY=(\S+).*Expected outcome.*curl (http://\S+)/truth`)
@@ -64,7 +64,7 @@ func TestEveryScenarioIsListedAndBeginsWithTheFirstRequest(t *testing.T) {
 	}
 }
 
-func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
+func TestTheCommandsThatTheSandboxPrintsWork(t *testing.T) {
 	t.Parallel()
 	c := doorbelltest.Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--insertions", "0", "--changes-per-minute", "0")
 	found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C to end it`)
@@ -79,7 +79,7 @@ func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
 		answer.Body.Close()
 		status := askWith(t, found[1], found[2], "A100")
 		if answer.StatusCode != http.StatusOK || status != cmp.Or(want[line[2]], http.StatusOK) {
-			t.Errorf("%s: %d, and then the list is answered with %d", line[0], answer.StatusCode, status)
+			t.Errorf("%s: %d, and the response to the list is then %d", line[0], answer.StatusCode, status)
 		}
 	}
 }

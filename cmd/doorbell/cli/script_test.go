@@ -29,12 +29,12 @@ const scriptPatience = 2 * time.Minute
 
 // TestScripts runs the transcripts in testdata/script, each with a data directory of its own and
 // nothing from the environment. Beside what
-// https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript has, they say
+// https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript has, their commands are
 //
 //	doorbell ARGS             it must exit with 0
 //	exits CODE doorbell ARGS  it must exit with this code
 //	sandbox ARGS              start a made-up API, and set the variables to watch it with; $control changes it
-//	daemon                    start doorbell run, and wait until it has learned what is there
+//	daemon                    start doorbell run, and wait until its baseline is complete
 //	start NAME doorbell ARGS  start it beside the script; it writes to NAME.out and NAME.err
 //	end NAME [INT]            stop it, which must give exit code 0
 //	wait-for FILE REGEXP      wait until a file has it
@@ -79,7 +79,7 @@ const started scriptKey = "processes"
 func takes(n int, do func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) < n {
-			ts.Fatalf("TestScripts says how this is used")
+			ts.Fatalf("the comment of TestScripts shows how this is used")
 		}
 		do(ts, args)
 	}
@@ -209,7 +209,7 @@ func scriptWaitFor(ts *testscript.TestScript, args []string) {
 
 func scriptUntil(ts *testscript.TestScript, args []string) {
 	await(ts, args[0], "what it prints", func() string {
-		_ = ts.Exec("doorbell", args[2:]...) // what it says counts
+		_ = ts.Exec("doorbell", args[2:]...) // its output counts
 		return ts.ReadFile("stdout")
 	})
 }

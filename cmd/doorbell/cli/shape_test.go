@@ -37,7 +37,7 @@ func shapeOf(t *testing.T, s doorbelltest.Scene, environ []string) (path string,
 	}
 	for _, secret := range secrets {
 		if len(secret) >= 4 && strings.Contains(text+got.Stdout+got.Stderr, secret) {
-			t.Errorf("%q is in the file or said", secret)
+			t.Errorf("%q is in the file or printed", secret)
 		}
 	}
 	f, err := shape.Read(strings.NewReader(text))
@@ -45,7 +45,7 @@ func shapeOf(t *testing.T, s doorbelltest.Scene, environ []string) (path string,
 	return path, f
 }
 
-func TestTheFormOfEveryRenderingHoldsNothingOfIt(t *testing.T) {
+func TestTheFormOfEveryRenderingHoldsNoneOfItsValues(t *testing.T) {
 	t.Parallel()
 	for _, r := range sandbox.Renderings() {
 		s := doorbelltest.SceneOf(t, 30, []string{"A100"})
@@ -88,7 +88,7 @@ func TestAHaltedAgencyIsNotAskedForItsShape(t *testing.T) {
 	before, began := s.Asked("A100"), time.Now()
 	_, f := shapeOf(t, s, s.Environ)
 	if took := time.Since(began); took < time.Duration(len(f.Responses)-1)*time.Second {
-		t.Errorf("%d requests beside a daemon took %s", len(f.Responses), took)
+		t.Errorf("%d requests while a daemon runs took %s", len(f.Responses), took)
 	}
 	if after := s.Asked("A100"); after != before {
 		t.Errorf("the halted agency was requested %d times", after-before)

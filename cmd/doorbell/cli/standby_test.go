@@ -41,7 +41,7 @@ func (l lease) giveBack() {
 	}
 }
 
-func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
+func TestAWaitingDoorbellNamesTheActiveOne(t *testing.T) {
 	t.Parallel()
 	s, far := doorbelltest.NewScene(t, "A100"), doorbelltest.StartFar(t)
 	_, js := doorbelltest.Connected(t, far.URL())
@@ -91,9 +91,9 @@ func TestADoorbellThatWaitsNamesTheOneThatWorks(t *testing.T) {
 	}
 }
 
-// TestEachTurnOfAPairBeginsWithTheKeysOfItsTime replaces the key while the doorbell waits. It may not
-// send the one that its process has begun with, in no turn.
-func TestEachTurnOfAPairBeginsWithTheKeysOfItsTime(t *testing.T) {
+// TestEachTakeoverStartsWithTheCurrentKeys replaces the key while the doorbell waits. After no
+// takeover may it send the key that its process started with.
+func TestEachTakeoverStartsWithTheCurrentKeys(t *testing.T) {
 	t.Parallel()
 	s, file := rotation(t, "A100="+doorbelltest.TestKey+"\n")
 	far := doorbelltest.StartFar(t)
@@ -113,7 +113,7 @@ func TestEachTurnOfAPairBeginsWithTheKeysOfItsTime(t *testing.T) {
 	s.GoesOn(t, "A100", 5)
 	doorbelltest.SubscribeTo(t, far.URL()).Request(t, s.Ring(t, "A100"))
 	if k := doorbelltest.Kinds(doorbelltest.MustBeWhole(t, far.URL()), "A100"); doorbelltest.Count(k, "access.halted") > 0 {
-		t.Errorf("the stream says %v", k)
+		t.Errorf("the stream has %v", k)
 	}
 	d.Stop(t)
 }

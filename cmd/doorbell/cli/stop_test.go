@@ -66,9 +66,9 @@ func (h *hanging) pass(from io.Reader, to io.Writer) {
 	}
 }
 
-// TestADaemonWhoseNATSHangsEndsInTime is about a server that hangs in the middle of a large batch.
-// The daemon has to end before a write of the NATS client that hangs.
-func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
+// TestADaemonStopsInTimeWhileNATSHangs has a server that hangs in the middle of a large batch. The
+// daemon must exit although a write of the NATS client still hangs.
+func TestADaemonStopsInTimeWhileNATSHangs(t *testing.T) {
 	t.Parallel()
 	s, server := doorbelltest.NewScene(t, "A100"), doorbelltest.StartNATS(t, -1)
 	h := hang(t, server)
@@ -102,7 +102,7 @@ func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 	}
 }
 
-func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
+func TestASecondSignalEndsTheDaemonImmediately(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	s.Watched(t, "A100")

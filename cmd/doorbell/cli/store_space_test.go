@@ -16,8 +16,9 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// TestAStoreThatIsNearlyFullIsAnAlarmEverywhereAndOneThatIsFullIsNotReady fills it with what makes room later, and then with what does not.
-func TestAStoreThatIsNearlyFullIsAnAlarmEverywhereAndOneThatIsFullIsNotReady(t *testing.T) {
+// TestANearlyFullStoreIsAnAlarmEverywhereAndAFullOneIsNotReady fills the store with what can be
+// removed later, and then with what cannot.
+func TestANearlyFullStoreIsAnAlarmEverywhereAndAFullOneIsNotReady(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.NewScene(t, "A100")
 	environ := s.With("DOORBELL_STORE_MAX=1MiB")

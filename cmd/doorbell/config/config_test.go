@@ -80,7 +80,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-func TestEverySettingArrives(t *testing.T) {
+func TestEverySettingIsRead(t *testing.T) {
 	c := mustRead(t, []string{
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_INSTANCE=staging",
 		"DOORBELL_STANDBY=leads", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM_MANAGE=off", "DOORBELL_RETENTION=2d",
@@ -129,7 +129,7 @@ func TestEverySettingArrives(t *testing.T) {
 func TestACommandReadsOnlyItsOwnGroups(t *testing.T) {
 	c, err := Read([]string{"DOORBELL_API_KEY=" + secret, "DOORBELL_MAX_STALENESS=nonsense"})
 	if err != nil || !c.Poll.APIKey.IsZero() || len(c.Agencies)+len(c.Warnings) > 0 {
-		t.Errorf("the group of others was read: %v, %q", err, c.Warnings)
+		t.Errorf("a group of another command was read: %v, %q", err, c.Warnings)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestEveryWrongInputGetsOneSentence(t *testing.T) {
 		c, err := Read(fit(environ...), GroupPoll, GroupForward)
 		var all *Error
 		if !errors.As(err, &all) || len(all.Problems) != 1 {
-			t.Errorf("%q: one thing is wrong, got %v", tt.environ, err)
+			t.Errorf("%q: want 1 problem, got %v", tt.environ, err)
 			continue
 		}
 		sentence := all.Error()
@@ -282,7 +282,7 @@ func byAgency(p PerAgency) string {
 	return strings.Join(all, " ")
 }
 
-func TestWhatDiffersByAgencyHasOneGrammar(t *testing.T) {
+func TestSettingsPerAgencyShareOneGrammar(t *testing.T) {
 	for text, want := range map[string]string{
 		"k":                                     "*=k",
 		"Z9=z,A100=a":                           "Z9=z A100=a",
@@ -324,7 +324,7 @@ func TestEveryAgencyHasItsKey(t *testing.T) {
 	}
 }
 
-func FuzzAgenciesAreNeverOdd(f *testing.F) {
+func FuzzAgenciesAreNeverInvalid(f *testing.F) {
 	for _, seed := range []string{"k", "A100=k", "A100=k|n,B200=k", "*=k", "=", "a=|n", ",,", "\n#", "A100==", "\x00=\xff"} {
 		f.Add(seed)
 	}
@@ -418,7 +418,7 @@ func TestOddNamesAndSettingsWithoutEffectAreWarnedAbout(t *testing.T) {
 	}
 }
 
-func TestATemplateThatCannotBeUsedIsRefusedWithItsPlace(t *testing.T) {
+func TestAnUnusableTemplateIsRefusedWithItsPosition(t *testing.T) {
 	header := `"headers": {"Authorization": "Bearer ` + secret + `"}`
 	read := func(setting string) (*Config, error) {
 		return Read(fit("DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_TEMPLATE_FILE="+setting), GroupPoll, GroupForward)
@@ -449,7 +449,7 @@ func TestTheAuthorityOfTheAPIIsRead(t *testing.T) {
 	defer api.Close()
 	file := write(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})))
 	if c := mustRead(t, fit("DOORBELL_CA_FILE="+file)); c.CAs == nil {
-		t.Error("it did not arrive")
+		t.Error("it was not read")
 	}
 }
 
@@ -499,15 +499,15 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 	}
 }
 
-func TestTheTagsOfEveryFieldAreFit(t *testing.T) {
+func TestTheTagsOfEveryFieldAreValid(t *testing.T) {
 	for _, s := range All() {
 		tag := s.field.Tag
 		if s.Description == "" || !strings.HasSuffix(s.Description, ".") {
-			t.Errorf("%s: description %q is no sentence", s.Name, s.Description)
+			t.Errorf("%s: description %q is not a sentence", s.Name, s.Description)
 		}
 		low, high := tag.Get("min"), tag.Get("max")
 		if low != "" && (limit(s.field.Type, low) <= 0 || limit(s.field.Type, low) >= limit(s.field.Type, high)) {
-			t.Errorf("%s: %q to %q is no range", s.Name, low, high)
+			t.Errorf("%s: %q to %q is not a range", s.Name, low, high)
 		}
 		if is := tag.Get("is"); is != "" && troubles[is] == nil {
 			t.Errorf("%s: nothing checks %q", s.Name, is)

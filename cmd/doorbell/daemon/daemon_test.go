@@ -95,7 +95,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// watching says whether the poller watches exactly these agencies.
+// watching reports whether the poller watches exactly these agencies.
 func (a *Daemon) watching(want ...string) func() bool {
 	return func() bool {
 		now := a.watched.Load().poller.Status()
@@ -115,7 +115,7 @@ func (broken) Cursor() (events.Cursor, error) {
 	return events.Cursor{}, fmt.Errorf("%w: input/output error", store.ErrUnknownOutcome)
 }
 
-func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testing.T) {
+func TestACommitOfUnknownOutcomeEndsTheProcessEvenBeforeAnyAgencyIsWatched(t *testing.T) {
 	a, _ := open(t, "A100")
 	r, err := relay.New(relay.Options{
 		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true,
@@ -132,7 +132,7 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoBeforeAnyoneIsWatched(t *testi
 	}
 }
 
-// TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk lets a commit find no space that is none of the poller's.
+// TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk makes a commit outside the poller find no space.
 func TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk(t *testing.T) {
 	t.Parallel()
 	a, model := open(t, "A100")
@@ -154,7 +154,7 @@ func TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk(t *testing.T) {
 	}
 }
 
-// TestAnAgencyIsAddedWhileTheStoreIsFull lets it wait for room, and ends nothing.
+// TestAnAgencyIsAddedWhileTheStoreIsFull wants it to wait for room, and nothing to end.
 func TestAnAgencyIsAddedWhileTheStoreIsFull(t *testing.T) {
 	t.Parallel()
 	a, model := open(t, "A100")
@@ -187,14 +187,14 @@ func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	}
 	for _, name := range []string{"store", "polling", "staleness"} {
 		if !hang[name] {
-			t.Errorf("%s is said to be alive: %v", name, hang)
+			t.Errorf("%s is reported alive: %v", name, hang)
 		}
 	}
 	runUntilTheEnd(t, a)
 	eventually(t, "all of them turn", func() bool { return a.Health().Live })
 }
 
-func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
+func TestTheHeartbeatAndTheStatusReportTheSameState(t *testing.T) {
 	t.Parallel()
 	a, model := open(t, "A100")
 	must(t, model.UnlinkKey(testKey, "A100"))
@@ -215,13 +215,13 @@ func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 	must(t, err)
 	var beat struct{ State string }
 	if err := json.Unmarshal(m.Data, &beat); err != nil || beat.State != "halted" {
-		t.Errorf("the heartbeat says %s, the status halted", m.Data)
+		t.Errorf("the heartbeat reports %s, the status halted", m.Data)
 	}
 }
 
-// TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore adds two contact requests, of which one is
-// older than the stream keeps its events.
-func TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore(t *testing.T) {
+// TestAStoreThatWasSetBackTreatsAsOldWhatTheStreamNoLongerHolds adds two contact requests, of which
+// one is older than the stream keeps its events.
+func TestAStoreThatWasSetBackTreatsAsOldWhatTheStreamNoLongerHolds(t *testing.T) {
 	for _, setBack := range []bool{false, true} {
 		a, model := open(t, "A100")
 		err := a.store.Update(func(tx *store.Tx) error {
@@ -258,7 +258,7 @@ func TestAStoreThatWasSetBackTakesForOldWhatTheStreamKnowsNoMore(t *testing.T) {
 	}
 }
 
-func TestOtherAgenciesAndKeysTakeThePlaceOfThoseBefore(t *testing.T) {
+func TestNewAgenciesAndKeysReplaceTheFormerOnes(t *testing.T) {
 	t.Parallel()
 	a, model := open(t, "A100")
 	const otherKey = "22222222-2222-4333-8444-555555555555"
@@ -330,7 +330,7 @@ func (changing) Watch(ctx context.Context, changed func([]forward.Route, string)
 	<-ctx.Done()
 }
 
-func TestAChangedTableComesIntoForceAndOneWithAMistakeDoesNot(t *testing.T) {
+func TestAChangedTableTakesEffectAndOneWithAMistakeDoesNot(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")
 	a.o.Receivers, a.o.ForwarderNames = changing{}, []string{"slack"}

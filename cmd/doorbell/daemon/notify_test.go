@@ -31,7 +31,7 @@ func next(t *testing.T, c *net.UnixConn) string {
 	return string(datagram[:n])
 }
 
-func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
+func TestSystemdIsNotifiedOfReadyAliveAndStopping(t *testing.T) {
 	for _, address := range []string{filepath.Join(t.TempDir(), "notify"), "@doorbell-test-" + strconv.Itoa(os.Getpid())} {
 		socket, getenv := manager(t, address)
 		a, _ := open(t, "A100")
@@ -55,7 +55,7 @@ func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
 	}
 }
 
-func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
+func TestAHungDaemonSendsNoKeepAlive(t *testing.T) {
 	socket, getenv := manager(t, filepath.Join(t.TempDir(), "notify"))
 	a, _ := open(t, "A100")
 	a.o.Notify = NewNotifier(getenv)

@@ -8,7 +8,7 @@ import (
 	"doorbell/store"
 )
 
-func TestAPersonWhoseEventTheLogHasLetGoIsNotReplayed(t *testing.T) {
+func TestAPersonWhoseEventHasLeftTheLogIsNotReplayed(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.com"})
 	must(t, err)
 	defer s.Close()

@@ -111,7 +111,7 @@ func TestRestartsNeitherDoubleNorSkipAReport(t *testing.T) {
 	})
 }
 
-func TestAnOutageOfWeeksIsFollowedByTheLastReportAlone(t *testing.T) {
+func TestAfterAnOutageOfWeeksOnlyTheLatestReportIsMailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &mailbox{}
 		o := newOffice(t, "Europe/Zurich", m)

@@ -147,7 +147,7 @@ func TestEachEventComesOnceInOrder(t *testing.T) {
 	w.wants(a, true, ids[:3]...)
 	w.wants(w.ask("limit=3&after="+empty), false, ids[:3]...)
 	if last := a.events[2].Cursor; last != a.cursor {
-		t.Errorf("the response says %s, its last event %s", a.cursor, last)
+		t.Errorf("the response has %s, its last event %s", a.cursor, last)
 	}
 	w.wants(w.ask("after="+a.events[0].Cursor+"&limit=1"), false, ids[1])
 	b := w.ask("limit=3&after=" + a.cursor)
@@ -203,8 +203,8 @@ func TestAResponseIsBounded(t *testing.T) {
 	}
 }
 
-// TestARequestLooksAtTenThousandMessages, and answers then, however long it may wait.
-func TestARequestLooksAtTenThousandMessages(t *testing.T) {
+// TestARequestReadsAtMostTenThousandMessages: it responds after them, however long it may wait.
+func TestARequestReadsAtMostTenThousandMessages(t *testing.T) {
 	w := newWorld(t)
 	for range 10_050 {
 		if err := w.conn.Publish("listings.v1.A100.insertion.appeared", nil); err != nil { // no event of ours
@@ -217,7 +217,7 @@ func TestARequestLooksAtTenThousandMessages(t *testing.T) {
 	w.wants(w.ask("timeout=30s&after="+a.cursor), false, id)
 }
 
-func TestWhatCannotBeContinuedBeginsWithTheOldest(t *testing.T) {
+func TestACursorThatCannotBeContinuedRestartsAtTheOldestEvent(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.happen("A100", lead), w.happen("A100", lead)
 	list := w.ask("")
@@ -235,7 +235,7 @@ func TestWhatCannotBeContinuedBeginsWithTheOldest(t *testing.T) {
 	w.must(err)
 	w.must(s.SecureDeleteMsg(t.Context(), 2))
 	w.wants(w.ask("after="+list.events[0].Cursor), false, third)
-	w.wants(w.ask("after="+list.cursor), true, one, third) // nothing says what stood there
+	w.wants(w.ask("after="+list.cursor), true, one, third) // nothing shows what was there
 	w.must(s.Purge(t.Context(), jetstream.WithPurgeSequence(3)))
 	w.wants(w.ask("after="+list.cursor), false, third)          // expired, and nothing between
 	w.wants(w.ask("after="+list.events[0].Cursor), true, third) // an event between has expired
@@ -313,7 +313,7 @@ func TestARequestWaitsForAnEvent(t *testing.T) {
 	w.wants(w.ask("after="+cursor), false, other, id)
 }
 
-func TestAwayIsSaidAtOnce(t *testing.T) {
+func TestAnUnavailableStreamIsReportedImmediately(t *testing.T) {
 	w := newWorld(t)
 	w.happen("A100", lead)
 	cursor := w.ask("").cursor
@@ -341,7 +341,7 @@ func TestAWaitEndsWithTheServer(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		t.Fatal("it goes on waiting")
+		t.Fatal("it keeps waiting")
 	}
 	if got := recorder.Header().Get("doorbell-feed-cursor"); got != cursor {
 		t.Errorf("the cursor became %q", got)
@@ -363,7 +363,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzQuery: whatever is asked, the subjects are those of one agency or of all, of one type or of all.
+// FuzzQuery: whatever the query, the subjects are those of one agency or of all, of one type or of all.
 func FuzzQuery(f *testing.F) {
 	for _, query := range []string{"", "agency=A100&type=access.halted&limit=3&timeout=5s", "agency=*&agency=%3E", "agency=a.b,c%00", "timeout=1e9h", "after=A&type=x"} {
 		f.Add(query)

@@ -20,7 +20,7 @@ import (
 
 const testToken = "0123456789abcdef-sentinel"
 
-// site is a server over real HTTP, with a page that says what may be done.
+// site is a server over real HTTP, whose page shows what the caller may do.
 type site struct {
 	url  string
 	stop func() error
@@ -158,7 +158,7 @@ type answered struct {
 	body string
 }
 
-// ask sends a request. Headers come as name, value; Host is the name it is sent to, a "-" the one it is.
+// ask sends a request. Headers are given as name, value; Host is the name it is sent to, with "-" the real one.
 func (s *site) ask(t *testing.T, method, path, body string, headers ...string) answered {
 	t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -228,7 +228,7 @@ func TestEverybodySeesHealthMetricsAndSchemas(t *testing.T) {
 }
 
 // TestWhoMaySeeThePageReadTheFeedAndAct is about every way in which tokens may be set and shown: the
-// page and what else only shows, the feed, and a command.
+// page and everything else that only shows, the feed, and a command.
 func TestWhoMaySeeThePageReadTheFeedAndAct(t *testing.T) {
 	const tok, feed = testToken, testFeedToken
 	host := func(name string) []string { return []string{"Host", name} }
@@ -343,7 +343,7 @@ func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
 	}
 }
 
-// TestNothingElseIsDoneOrFetchedOverTCP: what the commands ask at the socket is not there, whatever is shown.
+// TestNothingElseIsDoneOrFetchedOverTCP: what the commands request at the socket does not exist there, whatever token is shown.
 func TestNothingElseIsDoneOrFetchedOverTCP(t *testing.T) {
 	s := open(t, here, testToken, "")
 	for _, line := range []string{
@@ -362,7 +362,7 @@ func TestNothingElseIsDoneOrFetchedOverTCP(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerTellsBrowsersToBeCareful(t *testing.T) {
+func TestEveryResponseHasTheSecurityHeaders(t *testing.T) {
 	s := open(t, here, testToken, "")
 	for _, line := range []string{"GET /", "GET /livez", "GET /nothing", "POST /v1/resume", "DELETE /"} {
 		method, path, _ := strings.Cut(line, " ")
@@ -414,7 +414,7 @@ func TestTricksWithPathsAndHeadersShowNothing(t *testing.T) {
 	}
 }
 
-func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
+func TestNothingAfterARefusedBodyIsTakenForARequest(t *testing.T) {
 	s := open(t, here, testToken, "")
 	hidden := "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for what, text := range map[string]string{
@@ -430,7 +430,7 @@ func TestWhatFollowsARefusedBodyIsNoRequest(t *testing.T) {
 	}
 }
 
-func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
+func TestLargeResponsesAreCompressedForClientsThatAcceptIt(t *testing.T) {
 	s := open(t, here, "", "")
 	got := s.ask(t, "GET", "/large", "", "Accept-Encoding", "br, gzip;q=0.8")
 	if got.Header.Get("Content-Encoding") != "gzip" || len(got.body) > 1000 {

@@ -69,7 +69,7 @@ func endsWithin(t *testing.T, c net.Conn, limit time.Duration) {
 	}
 }
 
-func TestALiveStreamOutlivesTheLimitsOfOtherAnswersAndEndsWithTheServer(t *testing.T) {
+func TestALiveStreamOutlivesTheLimitsOfOtherResponsesAndEndsWithTheServer(t *testing.T) {
 	virtually(t, func(t *testing.T, p *pipes) {
 		c := p.call(t, "GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+testToken+"\r\n\r\n")
 		r := bufio.NewReader(c)
@@ -91,19 +91,19 @@ func TestALiveStreamOutlivesTheLimitsOfOtherAnswersAndEndsWithTheServer(t *testi
 	})
 }
 
-func TestWhoIsSlowIsGivenUp(t *testing.T) {
+func TestASlowClientIsDisconnected(t *testing.T) {
 	virtually(t, func(t *testing.T, p *pipes) {
 		for what, tt := range map[string]struct {
 			text  string
 			limit time.Duration
 		}{
-			"a header without end":       {"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", headerLimit},
-			"a connection without a use": {"G", headerLimit},
-			"a command that does not come": {
+			"an endless header":    {"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", headerLimit},
+			"an unused connection": {"G", headerLimit},
+			"a command that is not completed": {
 				"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Length: 100\r\n\r\n{", requestLimit,
 			},
-			"a body that is not wanted": {"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", requestLimit},
-			"nothing more to ask":       {"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", idleLimit},
+			"an unauthorized body": {"POST /v1/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", requestLimit},
+			"no further request":   {"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", idleLimit},
 		} {
 			t.Log(what)
 			c := p.call(t, tt.text)
@@ -113,13 +113,13 @@ func TestWhoIsSlowIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestWhoReadsNothingIsGivenUp(t *testing.T) {
+func TestAClientThatReadsNothingIsDisconnected(t *testing.T) {
 	virtually(t, func(t *testing.T, p *pipes) {
 		for _, path := range []string{"/large", "/events", "/v1/status"} {
 			c := p.call(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			time.Sleep(2*answerLimit + time.Second)
 			if n, err := c.Read(make([]byte, 100)); n > 0 || err != io.EOF {
-				t.Errorf("%s: somebody still wrote: %v", path, err)
+				t.Errorf("%s: the connection is still open: %v", path, err)
 			}
 			c.Close()
 		}
@@ -140,7 +140,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-served:
-			t.Error("one more than may be was served")
+			t.Error("one connection too many was served")
 		default:
 		}
 		held[0].Close()

@@ -14,7 +14,7 @@ func TestEveryEventLineSaysMoreThanItsType(t *testing.T) {
 		data, _ := schemas.Example(string(eventType))
 		what, parts := Tell(events.Event{Type: eventType, AgencyID: "A100", Data: data}, false)
 		if what == "" || what == string(eventType) || len(parts) == 0 || parts[0] == "" {
-			t.Errorf("%s is told as %q, %q", eventType, what, parts)
+			t.Errorf("%s is printed as %q, %q", eventType, what, parts)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestALineIsOneLineAndNotLongWhateverWasSent(t *testing.T) {
 	}
 }
 
-func TestALineTellsAPersonOnlyWhereItMay(t *testing.T) {
+func TestALineNamesAPersonOnlyWhereItMay(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"contact":{"firstName":"Nora","lastName":"Beispiel"},"truncated":true}`:             "Nora Beispiel",
 		`{"contact":{"firstName":"Nora","lastName":"Beispiel","message":"Guten Tag"}}`:        "Nora Beispiel: Guten Tag",
@@ -73,10 +73,10 @@ func TestALineTellsAPersonOnlyWhereItMay(t *testing.T) {
 	} {
 		e := events.Event{Type: events.TypeContactRequestCreated, Data: []byte(data)}
 		if _, got := Tell(e, true); strings.Join(got, "|") != want {
-			t.Errorf("%s is told as %q, want %q", data, got, want)
+			t.Errorf("%s is printed as %q, want %q", data, got, want)
 		}
 		if text := Line(e, false, 0); strings.Contains(text, "Nora") || strings.Contains(text, "Hallo") {
-			t.Errorf("a line without people tells %q", text)
+			t.Errorf("a line without people names a person: %q", text)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestAChangeIsWrittenAsPeopleWriteIt(t *testing.T) {
 	}
 }
 
-func TestAMaskedEventHoldsNobodyAndIsStillOne(t *testing.T) {
+func TestAMaskedEventHoldsNobodyAndStaysValid(t *testing.T) {
 	for _, eventType := range schemas.Types() {
 		data, _ := schemas.Example(eventType)
 		e, ok := Masked(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data})
@@ -127,19 +127,19 @@ func TestAMaskedEventHoldsNobodyAndIsStillOne(t *testing.T) {
 		}
 		for _, person := range []string{"nora", "Nora", "example.org", "079", "Guten Tag", "SAT_MORNING"} {
 			if strings.Contains(string(e.Data), person) {
-				t.Errorf("%s tells %q", eventType, person)
+				t.Errorf("%s names %q", eventType, person)
 			}
 		}
 		if strings.Contains(string(data), `"firstName":`) && !strings.Contains(string(e.Data), `"firstName":"***"`) {
-			t.Errorf("%s does not say what is known of the person: %s", eventType, e.Data)
+			t.Errorf("%s does not show which members of the person exist: %s", eventType, e.Data)
 		}
 		if !strings.Contains(string(e.Data), `"agencyId":"A100"`) {
-			t.Errorf("%s does not say whose it is", eventType)
+			t.Errorf("%s does not name its agency", eventType)
 		}
 	}
 }
 
-func TestWhatIsUnknownIsMaskedAndWhatIsNoObjectIsNotShown(t *testing.T) {
+func TestUnknownMembersAreMaskedAndOnlyObjectsAreShown(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"agencyId":"A100","newMember":"Nora","contact":["Nora"]}`: `{"agencyId":"A100","contact":"***","newMember":"***"}`,
 

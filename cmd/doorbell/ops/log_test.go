@@ -154,19 +154,19 @@ func meant(j *journal, q EventQuery) (list []events.Event) {
 	return list[max(0, len(list)-cmp.Or(q.Newest, len(list))):]
 }
 
-// collected returns what was found, which has to know what the stream has confirmed.
+// collected returns what was found, and checks that it shows what the stream has confirmed.
 func (j *journal) collected(t *testing.T, found iter.Seq2[LoggedEvent, error]) (list []events.Event) {
 	t.Helper()
 	for e, err := range found {
 		must(t, err)
 		if list = append(list, e.Event); e.Acknowledged != (e.Event.Sequence <= j.published) {
-			t.Errorf("event %d is said to be confirmed: %t", e.Event.Sequence, e.Acknowledged)
+			t.Errorf("event %d is reported as confirmed: %t", e.Event.Sequence, e.Acknowledged)
 		}
 	}
 	return list
 }
 
-// TestAQueryFindsWhatItMeansInOrder asks the log itself, and a daemon over its socket.
+// TestAQueryFindsWhatItMeansInOrder queries the log itself, and a daemon over its socket.
 func TestAQueryFindsWhatItMeansInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	j := random(t, r, 1000)
@@ -182,7 +182,7 @@ func TestAQueryFindsWhatItMeansInOrder(t *testing.T) {
 			t.Fatalf("%+v: %d events, want %d, or others", q, len(found), len(want))
 		}
 		if found := j.collected(t, daemon.Events(t.Context(), q)); !slices.EqualFunc(found, want, same) {
-			t.Fatalf("%+v: the daemon tells other events", q)
+			t.Fatalf("%+v: the daemon returns other events", q)
 		}
 		q.Newest = 0
 		if c, err := CountEvents.Ask(t.Context(), daemon, q); err != nil || c.Total != len(meant(j, q)) {
@@ -191,7 +191,7 @@ func TestAQueryFindsWhatItMeansInOrder(t *testing.T) {
 	}
 }
 
-func TestAnAgencyWithoutALogIsSaidWithWhatToDo(t *testing.T) {
+func TestAnAgencyWithoutALogIsReportedWithAHint(t *testing.T) {
 	j := newJournal(t, "A100")
 	daemon := served(t, Verbs{Events: Log{j.Store}.Events, CountEvents: Log{j.Store}.CountEvents})
 	_, err := CountEvents.Ask(t.Context(), daemon, EventQuery{AgencyID: "X"})
@@ -201,7 +201,7 @@ func TestAnAgencyWithoutALogIsSaidWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestVerbsOfTheOwnProcessEndTheCommandAsTheirErrorsSay(t *testing.T) {
+func TestErrorsOfLocalVerbsKeepTheirExitCodeAndHint(t *testing.T) {
 	local := Local(Verbs{CountEvents: func(context.Context, EventQuery) (EventCounts, error) {
 		return EventCounts{}, exit.IO(errors.New("no space"), "make some")
 	}})
@@ -213,7 +213,7 @@ func TestVerbsOfTheOwnProcessEndTheCommandAsTheirErrorsSay(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
+func TestATruncatedResponseIsNotTakenForAWholeOne(t *testing.T) {
 	j := newJournal(t, "A100")
 	j.write(t, appeared("A100", "a"))
 	daemon := served(t, Verbs{Events: func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
@@ -251,7 +251,7 @@ func served(t *testing.T, v Verbs) *Client {
 	return NewClient(path)
 }
 
-func TestWhoWasErasedIsMeantOnlyWhereThatIsNotAskedFor(t *testing.T) {
+func TestAQueryLeavesOutErasedPeopleOnRequest(t *testing.T) {
 	j := newJournal(t, "A100")
 	j.write(t, lead("a"), appeared("A100", "x"), lead("b"))
 	j.publish(t, 3)
@@ -266,7 +266,7 @@ func TestWhoWasErasedIsMeantOnlyWhereThatIsNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenAndPublishedWhileItIsReadChangesNothing(t *testing.T) {
+func TestEventsWrittenAndPublishedDuringAQueryDoNotChangeIt(t *testing.T) {
 	for _, newest := range []int{0, 500} {
 		j := newJournal(t, "A100")
 		var list []events.Payload

@@ -64,7 +64,7 @@ func TestAPingIsSentEachMinuteAsLongAsAllIsWell(t *testing.T) {
 	})
 }
 
-func TestAPingThatFailsSaysWhyAndNotWhere(t *testing.T) {
+func TestAFailedPingReportsWhyAndNotWhere(t *testing.T) {
 	var elsewhere atomic.Int64
 	away := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer away.Close()

@@ -55,7 +55,7 @@ func large() Status {
 	return s
 }
 
-func TestTheStatusSaysHowEverythingIs(t *testing.T) {
+func TestTheStatusReportsTheStateOfEverything(t *testing.T) {
 	text := large().Render(TextOptions{})
 	for _, want := range []string{
 		"staging: Needs attention: 5 problems.\n",

@@ -41,7 +41,7 @@ func alerts(t *testing.T) (names, texts []string) {
 	return names, texts
 }
 
-func TestEachAlertSaysHowBadItIsAndWhatToDoAndIsTestedToFire(t *testing.T) {
+func TestEachAlertHasASeverityAndARemedyAndIsTestedToFire(t *testing.T) {
 	names, texts := alerts(t)
 	if !slices.Equal(names, promised) {
 		t.Fatalf("the alerts are %v", names)
@@ -59,7 +59,7 @@ func TestEachAlertSaysHowBadItIsAndWhatToDoAndIsTestedToFire(t *testing.T) {
 			}
 		}
 		if !strings.Contains(tests, fmt.Sprintf(`alertname="%s"`, name)) {
-			t.Errorf("no test lets %s fire", name)
+			t.Errorf("no test makes %s fire", name)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func panels(t *testing.T) (expressions []string) {
 		}
 		for _, one := range p.Targets {
 			if expressions = append(expressions, one.Expr); one.Datasource.UID != "${datasource}" {
-				t.Errorf("%s does not ask the chosen data source", p.Title)
+				t.Errorf("%s does not query the chosen data source", p.Title)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func labelsOf() map[string][]string {
 	return all
 }
 
-func TestAlertsDashboardAndDocumentationAskForMetricsThatThereAre(t *testing.T) {
+func TestAlertsDashboardAndDocumentationUseMetricsThatExist(t *testing.T) {
 	_, expressions := alerts(t)
 	for n := range expressions {
 		expressions[n], _, _ = strings.Cut(expressions[n], "\n        labels:")
@@ -149,7 +149,7 @@ func TestAlertsDashboardAndDocumentationAskForMetricsThatThereAre(t *testing.T) 
 	}
 }
 
-// TestPromtoolFindsNothingWrong has a foreign judge read everything. It is skipped where promtool is
+// TestPromtoolFindsNothingWrong has a third-party judge read everything. It is skipped where promtool is
 // not installed.
 func TestPromtoolFindsNothingWrong(t *testing.T) {
 	program := os.Getenv("DOORBELL_TEST_PROMTOOL")

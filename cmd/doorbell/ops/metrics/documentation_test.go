@@ -22,7 +22,7 @@ const (
 	from, to      = "<!-- metrics -->\n", "<!-- /metrics -->"
 )
 
-// table is what the documentation says of each metric.
+// table is the documentation of each metric.
 func table() string {
 	var b strings.Builder
 	b.WriteString("\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
@@ -36,7 +36,7 @@ func table() string {
 	return b.String() + "\n"
 }
 
-// histogram is no kind of a family that a status fills in.
+// histogram is a kind that no family of a status has.
 const histogram kind = -1
 
 func (f *family) kindName() string {
@@ -78,7 +78,7 @@ func TestTheDocumentationSaysWhatEachMetricMeans(t *testing.T) {
 	told := scrape(t, busy())
 	for _, f := range documented() {
 		if !strings.Contains(told, fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kindName())) {
-			t.Errorf("%s is told with another help or type", f.name)
+			t.Errorf("%s is exported with another help or type", f.name)
 		}
 	}
 }

@@ -109,15 +109,15 @@ func TestFiguresAreThoseOfTheStatus(t *testing.T) {
 		`doorbell_store_limit_bytes 100`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("%s is not told, but:\n%s", want, text)
+			t.Errorf("%s is missing in:\n%s", want, text)
 		}
 	}
 }
 
-func TestMetricsAreAsTheLinterWantsThemAndHoldNoPersonKeyOrInsertion(t *testing.T) {
+func TestMetricsPassTheLinterAndHoldNoPersonKeyOrInsertion(t *testing.T) {
 	text := scrape(t, busy())
 	if strings.Contains(text, "zq7") || strings.Contains(text, "sentinel0key") {
-		t.Error("a sentinel is told")
+		t.Error("a sentinel is exported")
 	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	must(t, err)
@@ -128,7 +128,7 @@ func TestMetricsAreAsTheLinterWantsThemAndHoldNoPersonKeyOrInsertion(t *testing.
 	}
 }
 
-func TestADaemonAtItsBeginningHasFiguresAndOneThatFailsAnswersWithAnError(t *testing.T) {
+func TestANewDaemonHasMetricsAndAFailingOneRespondsWithAnError(t *testing.T) {
 	text := scrape(t, ops.Status{})
 	if !strings.Contains(text, "doorbell_build_info") || strings.Contains(text, "timestamp_seconds{") {
 		t.Error(text)

@@ -126,7 +126,7 @@ func words(page string) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
 }
 
-func TestThePageSaysHowEverythingIs(t *testing.T) {
+func TestThePageReportsTheStateOfEverything(t *testing.T) {
 	o := of(t, troubled(""), changed("altau##"), lead("1", ""))
 	o.AgencyName = func(id string) string { return map[string]string{"A100": "Muster Immobilien AG"}[id] }
 	page := words(asked(o, "/").Body.String())
@@ -141,24 +141,24 @@ func TestThePageSaysHowEverythingIs(t *testing.T) {
 		"Store: 7 GiB of 8 GiB in /var/lib", "NATS: external, connected, stream LISTINGS, nats://127.0.0.1:4222",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("it does not say %q:\n%s", want, page)
+			t.Errorf("it lacks %q:\n%s", want, page)
 		}
 	}
 	if strings.Contains(page, "All is well") || strings.Index(page, "New lead") > strings.Index(page, "rent gross") {
-		t.Error("all is said to be well, or the newest event does not come first")
+		t.Error("it reports that all is well, or the newest event is not first")
 	}
 	well := ops.Status{Watch: poller.Status{At: now, Agencies: []poller.AgencyStatus{{AgencyID: "A100", State: "watching"}}}, NATS: ops.NATSStatus{Connected: true}}
 	page = words(asked(of(t, well), "/").Body.String())
 	for _, want := range []string{"1 agency – doorbell ", "● All is well", "Nothing has happened yet", "No forwarder runs here"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("of one that is well it does not say %q:\n%s", want, page)
+			t.Errorf("for a healthy daemon it lacks %q:\n%s", want, page)
 		}
 	}
 	if strings.Contains(page, "Needs attention") {
-		t.Error("one that is well needs attention")
+		t.Error("a healthy daemon needs attention")
 	}
 	if w := asked(Options{Status: func() (ops.Status, error) { return ops.Status{}, errors.New("secret path") }}, "/"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
-		t.Errorf("of a status that cannot be read it says %d %s", w.Code, w.Body)
+		t.Errorf("for an unreadable status it responds %d %s", w.Code, w.Body)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 	}
 }
 
-func TestWhatThePageNeedsStandsBesideIt(t *testing.T) {
+func TestTheFilesOfThePageAreServedBesideIt(t *testing.T) {
 	o := of(t, troubled(""))
 	links := regexp.MustCompile(`(?:href|src)="(assets/[^"]+)"`).FindAllStringSubmatch(asked(o, "/").Body.String(), -1)
 	if len(links) != 4 { // the icon twice
@@ -231,7 +231,7 @@ func TestWhatThePageNeedsStandsBesideIt(t *testing.T) {
 	}
 }
 
-// paper takes what is streamed, and can be read meanwhile.
+// paper records what is streamed, and can be read meanwhile.
 type paper struct {
 	*httptest.ResponseRecorder
 	mu sync.Mutex
@@ -293,7 +293,7 @@ func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
 		}
 		time.Sleep((beatEvery + 1) * lookEvery)
 		if beat := strings.TrimPrefix(sent(), text); beat != ": \n\n" {
-			t.Errorf("while nothing happens it says %q", beat)
+			t.Errorf("while nothing happens it sends %q", beat)
 		}
 		leave()
 	})
@@ -325,7 +325,7 @@ func TestTheFiguresCountTheLeadsOfADayAndHoursWithoutAWatchAreHatched(t *testing
 		}
 		page := asked(o, "/").Body.String()
 		if n := strings.Count(page, `class="away"`); n != c.hatched || !strings.Contains(words(page), c.says) {
-			t.Errorf("%s: %d hours are hatched, want %d, or it does not say %q:\n%s", name, n, c.hatched, c.says, words(page))
+			t.Errorf("%s: %d hours are hatched, want %d, or it lacks %q:\n%s", name, n, c.hatched, c.says, words(page))
 		}
 		if !strings.Contains(page, "2 leads in the last 24 hours, at most 2 in an hour") {
 			t.Errorf("%s: the chart says something else", name)

@@ -82,7 +82,7 @@ func TestAnAgencyOfAnotherDoorbellIsErasedInTheStreamAndNamedInTheReceipt(t *tes
 	}
 }
 
-func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt(t *testing.T) {
+func TestAnInterruptedErasureIsFinishedDespiteAnInvalidReceipt(t *testing.T) {
 	p := world(t)
 	r := begun(t, p)
 	must(t, os.WriteFile(filepath.Join(p.Dir, Folder, "note.json"), []byte("{"), 0o600))
@@ -90,7 +90,7 @@ func TestAnErasureThatWasCutShortIsOverdueAndAReceiptThatIsNoneKeepsNobodyFromIt
 		t.Fatalf("%d restored, %v", restored, err)
 	}
 	if has, err := p.Store.HasErased("A100", []store.Request{{Reference: "house#1", ID: "id-1"}}); err != nil || !has {
-		t.Errorf("the log is not erased before anybody reads it: %v", err)
+		t.Errorf("the log is not erased before it is read: %v", err)
 	}
 	for attempt := range 2 { // the first is cut short as well
 		r.Finished = time.Time{}

@@ -11,7 +11,7 @@ import (
 	"doorbell/events"
 )
 
-// event is a contact request whose person has said these things.
+// event is a contact request with this contact and record.
 func event(t *testing.T, contact, record string) events.Event {
 	t.Helper()
 	var c events.Contact
@@ -23,7 +23,7 @@ func event(t *testing.T, contact, record string) events.Event {
 	return e
 }
 
-func TestAPersonIsFoundByWhatIsTheSameAddress(t *testing.T) {
+func TestAPersonIsFoundByAnyFormOfTheSameAddress(t *testing.T) {
 	const nobody = `{}`
 	for n, c := range []struct {
 		wanted          Wanted
@@ -97,7 +97,7 @@ func TestAnAddressIsFoundInAnyText(t *testing.T) {
 	})
 }
 
-func TestWhoMeansNobodyIsRefusedWithoutAQuotation(t *testing.T) {
+func TestARequestThatMeansNobodyIsRefusedWithoutQuotingIt(t *testing.T) {
 	for n, c := range []struct {
 		wanted Wanted
 		want   error

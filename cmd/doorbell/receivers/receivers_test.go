@@ -154,14 +154,14 @@ func TestSettingsAreLinesOfTheTable(t *testing.T) {
 				"EMAIL_ALERTS_TO: alerts of all agencies to it@x.example",
 			},
 		},
-		"mailed alerts to the one for all": {
+		"mailed alerts to the recipient of all agencies": {
 			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example"},
 			[]string{
 				"EMAIL_TO: leads of A100 to nora@x.example", "EMAIL_TO: leads of all but A100 to leads@x.example",
 				"EMAIL_ALERTS_TO: alerts of all agencies to leads@x.example",
 			},
 		},
-		"mailed alerts to somebody": {
+		"mailed alerts to any recipient": {
 			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example;max@x.example"},
 			[]string{"EMAIL_TO: leads of A100 to nora@x.example max@x.example", "EMAIL_ALERTS_TO: alerts of A100 to nora@x.example max@x.example"},
 		},
@@ -183,7 +183,7 @@ func TestSettingsAreLinesOfTheTable(t *testing.T) {
 	}
 	for _, r := range s.Routes() {
 		if r.Filter.Fits(events.Event{Type: events.TypeWatchBaselined}) {
-			t.Errorf("%q: it is mailed that a watch has begun", r.Filter.Types)
+			t.Errorf("%q: the start of a watch is mailed", r.Filter.Types)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestATableAsASpreadsheetWritesIt(t *testing.T) {
 	}
 }
 
-func TestATableWithAMistakeIsRefusedWithItsPlace(t *testing.T) {
+func TestATableWithAMistakeIsRefusedWithItsPosition(t *testing.T) {
 	const secret = "https://h.example/s3cret"
 	for says, text := range map[string]string{
 		"line 1, column 1: there is no header; it is agency;":                                  "",

@@ -155,7 +155,7 @@ func TestTextAndCSVSayEverythingAndNameNobody(t *testing.T) {
 		}
 	}
 	if strings.ContainsRune(text, '\x1b') {
-		t.Errorf("it steers a terminal: %q", text)
+		t.Errorf("it controls a terminal: %q", text)
 	}
 	var b strings.Builder
 	must(t, r.WriteCSV(&b))
@@ -190,7 +190,7 @@ func TestTheHeadlineSaysWhenNothingWasOverlooked(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsSaid(t *testing.T) {
+func TestUnreadableSourcesAreReported(t *testing.T) {
 	broken := errors.New("broken")
 	s := week(t)
 	s.Letters = func(yield func(forward.Letter, error) bool) { yield(forward.Letter{}, broken) }

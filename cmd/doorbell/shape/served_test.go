@@ -88,7 +88,7 @@ func verdict(err error) string {
 	return "broken"
 }
 
-// described asks a server once and describes what came.
+// described sends one request to a server and describes the response.
 func described(t *testing.T, server *httptest.Server, f listingstest.Fixture) (Response, bool) {
 	t.Helper()
 	u, err := url.Parse(server.URL)
@@ -157,7 +157,7 @@ func TestWhatIsServedAgainReadsAsTheOriginal(t *testing.T) {
 	}
 }
 
-// differs are the responses whose form does not say what they are read by, each for its reason.
+// differs are the responses whose form lacks what they are read by, each with its reason.
 var differs = map[string]string{
 	"insertions/mixture-depth-4":          "names of one letter, alone in objects, may be keys of a map",
 	"insertions/mixture-too-deep-learned": "names of one letter, alone in objects, may be keys of a map",

@@ -22,7 +22,7 @@ import (
 
 const patience = 30 * time.Second
 
-// natsAt is a server of its own, on which everybody may do everything.
+// natsAt is a separate server without any restriction.
 func natsAt(t *testing.T) func(...nats.InProcessConnProvider) stream.Conn {
 	t.Helper()
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", MaxStore: 1 << 30})
@@ -147,7 +147,7 @@ func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
 	}
 }
 
-// TestARenewalWhoseReplyWasLostCounts is about a revision that this process wrote and did not hear of.
+// TestARenewalWhoseReplyWasLostCounts is about a revision that this process wrote without receiving the reply.
 func TestARenewalWhoseReplyWasLostCounts(t *testing.T) {
 	one := start(t, natsAt(t)(), "one")
 	turn := await(t, "the turn", one.turn)
@@ -161,7 +161,7 @@ func TestARenewalWhoseReplyWasLostCounts(t *testing.T) {
 	before := turn.revision
 	turn.renew(t.Context())
 	if turn.revision == before {
-		t.Error("it is not renewed any more")
+		t.Error("it is no longer renewed")
 	}
 }
 
@@ -357,9 +357,9 @@ func TestACopyMayTakeLongToArrive(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved is about people: a part that stays would hold some
-// until it expires, even if they are erased meanwhile.
-func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
+// TestTheRemainsOfAnInterruptedCopyAreRemoved: a part that stayed would hold people until it
+// expires, even if they are erased meanwhile.
+func TestTheRemainsOfAnInterruptedCopyAreRemoved(t *testing.T) {
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
@@ -388,7 +388,7 @@ func TestWhatIsLeftOfACopyThatIsBrokenOffIsRemoved(t *testing.T) {
 	}
 	stop()
 	if err := await(t, "the end of the copy", ended); err == nil {
-		t.Fatal("it was not broken off")
+		t.Fatal("it was not interrupted")
 	}
 	if n := stored(); n > 0 {
 		t.Errorf("%d parts are left", n)

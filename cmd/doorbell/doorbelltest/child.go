@@ -99,7 +99,7 @@ func Begin(t testing.TB, cmd *exec.Cmd) *Child {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // the exit code says it
+		_ = cmd.Wait() // the exit code tells
 		close(c.Gone)
 	}()
 	return c
@@ -198,7 +198,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	Within(t, Patience, what, ok)
 }
 
-// Within is eventually with a limit of its own. A question may be a process: the next one waits
+// Within is Eventually with a limit of its own. A check may be a process: the next one waits
 // three times as long as it took, so that they do not keep the machine busy.
 func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()

@@ -129,7 +129,7 @@ func (f *FarServer) Stop() {
 
 func (f *FarServer) URL() string { return fmt.Sprintf("nats://%s:%d", f.host, f.port) }
 
-// Suffer lets one thing happen to the server: it is restarted, loses its stream, or its folder, or
+// Suffer makes one incident happen to the server: it is restarted, loses its stream, or its folder, or
 // everything since that was copied.
 func (f *FarServer) Suffer(t *testing.T, what string) {
 	t.Helper()

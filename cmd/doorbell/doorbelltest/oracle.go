@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Oracle holds what the stream says against what was true at the API. It sees both sides: the model
+// Oracle compares what the stream holds with what was true at the API. It sees both sides: the model
 // knows what existed when and what a good answer showed; the stream is read with a plain NATS
 // client.
 type Oracle struct {
@@ -62,7 +62,7 @@ func ReadStream(ctx context.Context, url string) ([]Message, error) {
 	return ReadStreamOver(ctx, nc)
 }
 
-// ReadStreamOver is readStream over a connection that there is.
+// ReadStreamOver is readStream over an existing connection.
 func ReadStreamOver(ctx context.Context, nc *nats.Conn) ([]Message, error) {
 	return ReadStreamNamed(ctx, nc, "LISTINGS")
 }
@@ -112,7 +112,7 @@ func ReadStreamNamed(ctx context.Context, nc *nats.Conn, name string) ([]Message
 	return all, nil
 }
 
-// Judge returns every sentence of the promises that the stream breaks; none if it keeps them all.
+// Judge returns every promise that the stream breaks; none if it keeps them all.
 func (o Oracle) Judge(all []Message) []string {
 	var wrong []string
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -179,7 +179,7 @@ func (o Oracle) MustBeWhole(t *testing.T, url string, requests ...string) []Mess
 	}
 	for _, id := range requests {
 		if times[id] != 1 {
-			t.Errorf("contact request %s stands %d times", id, times[id])
+			t.Errorf("contact request %s occurs %d times", id, times[id])
 		}
 	}
 	return all
@@ -264,7 +264,7 @@ func (o Oracle) judgeInsertions(all []Message, truth sandbox.Truth, say sayer) {
 	}
 }
 
-// Settled says what the stream does not tell yet of how things stand now: empty if it has caught
+// Settled returns what the stream still lacks of the present state: empty if it has caught
 // up.
 func (o Oracle) Settled(all []Message) []string {
 	var missing []string
@@ -305,14 +305,14 @@ func (o Oracle) Settled(all []Message) []string {
 	return missing
 }
 
-// inBaseline says whether an insertion was published all the time from before the watch until the
+// inBaseline reports whether an insertion was published all the time from before the watch until the
 // baseline ended.
 func (o Oracle) inBaseline(i sandbox.InsertionTruth, ended time.Time) bool {
 	first := i.Visible[0]
 	return !ended.IsZero() && first.From.Before(o.From) && (first.Until.IsZero() || first.Until.After(ended))
 }
 
-// LastWatch is what the last watch events of each agency say; they contain no personal data.
+// LastWatch returns the last watch events of each agency; they contain no personal data.
 func LastWatch(all []Message) string {
 	last := map[string][]string{}
 	for _, m := range all {
@@ -351,7 +351,7 @@ func (o Oracle) MustKeepItsPromises(t *testing.T, url string, patience time.Dura
 			deadline, least = time.Now().Add(patience), len(missing)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v; the watch told last: %s", patience, len(missing), err,
+			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v; the last events of the watch: %s", patience, len(missing), err,
 				missing[:min(3, len(missing))], o.Judge(all), LastWatch(all))
 		}
 		time.Sleep(max(100*time.Millisecond, 3*time.Since(asked))) // the daemon is another process: there is no signal to wait for

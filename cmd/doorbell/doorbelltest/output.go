@@ -22,7 +22,7 @@ var secrets = []string{sandbox.Marker, TestKey, OtherKey, SandboxKey, Sentinel, 
 // SandboxKey is the key of `doorbell sandbox`.
 const SandboxKey = "00000000-5a4d-4b0b-8a11-d00fbe110000"
 
-// Tells says which of the secrets a command prints on purpose, to its standard output alone.
+// Tells lists the secrets that a command prints on purpose, to its standard output alone.
 func Tells(args []string) []string {
 	line := strings.Join(args, " ") + " "
 	command, _, _ := strings.Cut(line, " ")
@@ -36,7 +36,7 @@ func Tells(args []string) []string {
 	return nil
 }
 
-// tellsNobody fails the test if a command has printed a person or a key, but what it is for.
+// tellsNobody fails the test if a command has printed a person or a key without being meant to.
 func tellsNobody(t testing.TB, args []string, stdout, stderr string) {
 	t.Helper()
 	HoldsNobody(t, stderr)
@@ -55,7 +55,7 @@ func HoldsNobody(t testing.TB, text string, but ...string) {
 // receipts are the names of receipts, whose drawn letters may be those of a marker.
 var receipts = regexp.MustCompile(`\d{8}T\d{6}Z-[a-z0-9]{6}`)
 
-// Leaks says where secrets are, and shows the beginnings of these lines.
+// Leaks reports where secrets are, and shows the beginnings of these lines.
 func Leaks(text string, but ...string) (found []string) {
 	text = receipts.ReplaceAllString(text, "")
 	for n, secret := range secrets {
@@ -76,7 +76,7 @@ func LeaksOfMessage(m Message) []string {
 	return append(Leaks(fmt.Sprint(m.Subject, m.Header)), Leaks(string(m.Data), sandbox.Marker)...)
 }
 
-// statusHoldsNobody fails the test if a person or a key is in what the socket tells.
+// statusHoldsNobody fails the test if the response at the socket holds a person or a key.
 func statusHoldsNobody(t testing.TB, status any) {
 	t.Helper()
 	text, err := json.Marshal(status)

@@ -30,7 +30,7 @@ type Place struct {
 	mails  []string
 }
 
-// Post is a request that was taken.
+// Post is a request that was accepted.
 type Post struct {
 	path   string
 	Header http.Header
@@ -84,7 +84,7 @@ func RoutesFile(t testing.TB, lines ...string) string {
 // Webhook is the setting of the webhook's address.
 func (p *Place) Webhook() string { return "DOORBELL_WEBHOOK_URL=" + p.http.URL + "/hook/" + HookToken }
 
-// Answer sets the status that is answered from now on.
+// Answer sets the status of all responses from now on.
 func (p *Place) Answer(status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 }
 
-// Hooked are the events of a type that the webhook got.
+// Hooked are the events of a type that the webhook received.
 func (p *Place) Hooked(kind string) (posts []Post) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Place) All() string {
 	return b.String() + strings.Join(p.mails, "\n")
 }
 
-// mailSession takes a mail as long as HTTP would be taken.
+// mailSession accepts a mail while HTTP requests would be accepted.
 type mailSession struct{ place *Place }
 
 func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }

@@ -71,14 +71,14 @@ func (s Scene) Ring(t *testing.T, agency string) string {
 
 func (s Scene) Asked(agency string) int { return s.Model.Requests(sandbox.Filter{AgencyID: agency}) }
 
-// GoesOn waits until the agency has had n more requests.
+// GoesOn waits until the API has had n more requests for the agency.
 func (s Scene) GoesOn(t *testing.T, agency string, times int) {
 	t.Helper()
 	from := s.Asked(agency)
 	Eventually(t, agency+" is asked on", func() bool { return s.Asked(agency) >= from+times })
 }
 
-// StaysSilent wants no request for one agency while the other is asked on.
+// StaysSilent wants no request for one agency while requests for the other continue.
 func (s Scene) StaysSilent(t *testing.T, silent, busy string) {
 	t.Helper()
 	s.GoesOn(t, busy, 15) // what was under way when the refusal came has been answered
@@ -89,7 +89,7 @@ func (s Scene) StaysSilent(t *testing.T, silent, busy string) {
 	}
 }
 
-// Open makes a daemon in this process; its run is the caller's.
+// Open makes a daemon in this process; the caller runs it.
 func (s Scene) Open(t *testing.T, natsListen string, change ...func(*daemon.Options)) *daemon.Daemon {
 	t.Helper()
 	log := &Transcript{}
@@ -116,7 +116,7 @@ func (s Scene) Open(t *testing.T, natsListen string, change ...func(*daemon.Opti
 	return a
 }
 
-// StatusOf is what the daemon says of itself.
+// StatusOf is the status that the daemon reports.
 func StatusOf(t *testing.T, a *daemon.Daemon) ops.Status {
 	t.Helper()
 	s, err := a.Verbs().Status()
@@ -202,7 +202,7 @@ func Received(t *testing.T, m jetstream.Msg) Arrival {
 	a := Arrival{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
 	if a.Kind() != "" {
 		if err := json.Unmarshal(a.Data, &a.Body); err != nil {
-			t.Fatalf("%s is no JSON object", a.Kind())
+			t.Fatalf("%s is not a JSON object", a.Kind())
 		}
 	}
 	return a
@@ -222,7 +222,7 @@ func (s *Subscriber) Request(t *testing.T, id string) Arrival {
 	})
 }
 
-// Baselined waits until what there was at the start is known.
+// Baselined waits until the baseline of each agency is complete.
 func (s *Subscriber) Baselined(t *testing.T, agencies ...string) {
 	t.Helper()
 	waiting := map[string]bool{}
@@ -242,7 +242,7 @@ func (a Arrival) Member(t *testing.T, name string) (value any) {
 	t.Helper()
 	var all map[string]any
 	if err := json.Unmarshal(a.Data, &all); err != nil {
-		t.Fatal("no JSON object")
+		t.Fatal("not a JSON object")
 	}
 	return all[name]
 }

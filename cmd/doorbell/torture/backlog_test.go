@@ -190,7 +190,7 @@ func (b *backlog) judge(t *testing.T, invented int) {
 	for _, m := range all {
 		id, position := m.Header.Get("ce-id"), m.Header.Get("ce-sequence")
 		if ids[id] || id != m.Header.Get("Nats-Msg-Id") || position <= last {
-			t.Fatalf("id %q stands twice, or position %s follows %s", id, position, last)
+			t.Fatalf("id %q occurs twice, or position %s follows %s", id, position, last)
 		}
 		ids[id], last = true, position
 		if _, ours := b.rung[m.Body.ContactRequestID]; ours {

@@ -18,7 +18,7 @@ import (
 
 // BenchmarkResident runs the program as a user would, with embedded NATS, against an API in another
 // process, through the first sweep over all insertions and a part of the next, for a minute at
-// least, and starts it once more on the store that it left.
+// least, and starts it again on the store that it left.
 //
 // Reported in MB as Linux counts them: resident is VmRSS and peak VmHWM; of resident, anon is
 // memory, program and store are the pages of these files that are mapped and could be dropped at
@@ -144,7 +144,7 @@ func (m *measured) report() {
 	m.b.ReportMetric(found["store"], "store-MB")
 }
 
-// memory is what /proc tells of it, in MB, and whose pages of files are in memory: the program's
+// memory is what /proc reports of it, in MB, and whose pages of files are in memory: the program's
 // and the store's.
 func (m *measured) memory() map[string]float64 {
 	m.b.Helper()

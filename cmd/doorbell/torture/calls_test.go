@@ -146,7 +146,7 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	strikeCalls(t, first, 100, strikesInARound**rounds, live)
 }
 
-// threePolls is a small world that moves with the questions it is asked, so that every run of it is
+// threePolls is a small world that changes with the requests it gets, so that every run of it is
 // alike.
 type threePolls struct {
 	doorbelltest.Scene
@@ -170,12 +170,12 @@ func newThreePolls(t *testing.T) *threePolls {
 	return p
 }
 
-// move lets happen what is due at a question.
+// move makes the changes that are due at a request.
 func (p *threePolls) move(c sandbox.Call, all []sandbox.InsertionTruth) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.oracle.Until.IsZero() {
-		p.oracle.Until = time.Now() // who asks has begun to watch
+		p.oracle.Until = time.Now() // the first request starts the watch
 	}
 	if c.Operation != sandbox.OperationContactRequests {
 		return
@@ -221,7 +221,7 @@ func (p *threePolls) mend(t *testing.T) {
 		_ = d.Cmd.Process.Kill()
 		<-d.Gone
 		if t.Failed() {
-			t.Logf("the first life said:\n%s\nthe second one:\n%s", p.output.String(), d.Stderr.String())
+			t.Logf("the first run printed:\n%s\nthe second one:\n%s", p.output.String(), d.Stderr.String())
 		}
 		doorbelltest.HoldsNobody(t, p.output.String())
 	}()
@@ -229,9 +229,9 @@ func (p *threePolls) mend(t *testing.T) {
 	select {
 	case <-p.over:
 	case <-d.Gone:
-		t.Fatalf("the second life ended by itself: %v", d.Cmd.ProcessState)
+		t.Fatalf("the second run exited by itself: %v", d.Cmd.ProcessState)
 	case <-time.After(doorbelltest.Patience):
-		t.Fatal("the second life does not ask")
+		t.Fatal("the second run sends no requests")
 	}
 	p.oracle.MustKeepItsPromises(t, url, doorbelltest.Patience)
 }

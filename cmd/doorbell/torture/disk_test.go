@@ -86,7 +86,7 @@ func waiting(s ops.Status) (n uint64) {
 	return n
 }
 
-// TestAFullDiskLosesAndDoublesNothing lets supervisors start it again until there is space.
+// TestAFullDiskLosesAndDoublesNothing restarts it, as a supervisor does, until there is space.
 func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	runsByName(t)
 	t.Parallel()
@@ -95,14 +95,14 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	b := newBusy(t, dir)
 	empty := fill(t, dir)
 	if code := b.doorbells[0].Exit(t); code != exit.CodeIO {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("it exits with %d", code)
 	}
 	doorbelltest.Has(t, b.doorbells[0].Stderr.String(), "no space left", "make space on the disk")
 	asked := b.asked()
 	for range 3 {
 		b.launch(0)
 		if code := b.doorbells[0].Exit(t); code != exit.CodeIO {
-			t.Errorf("a start on a full disk ends with %d", code)
+			t.Errorf("a start on a full disk exits with %d", code)
 		}
 	}
 	if n := b.asked() - asked; n > 0 {
@@ -141,7 +141,7 @@ func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
 	log := b.doorbells[0].Stderr.String()
 	for line, most := range map[string]int{"takes no events": 1, "failed to store a msg": 2, "is restarted": 1} {
 		if n := strings.Count(log, line); n > most {
-			t.Errorf("%q is said %d times:\n%s", line, n, log)
+			t.Errorf("%q is logged %d times:\n%s", line, n, log)
 		}
 	}
 }

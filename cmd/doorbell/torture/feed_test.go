@@ -27,7 +27,7 @@ import (
 
 const feedToken = "feed-0123456789abcdef"
 
-// heard is an event as a reader of the feed got it.
+// heard is an event as a reader of the feed received it.
 type heard struct {
 	ID   string
 	Data any
@@ -128,7 +128,7 @@ func mustHaveHeard(t *testing.T, r reader, want map[string]any) {
 			t.Errorf("event %s has other data", id)
 		}
 	}
-	t.Logf("%d events, %d of them again", len(got), times-len(got))
+	t.Logf("%d events, %d of them repeated", len(got), times-len(got))
 }
 
 // freeAddress is one that a daemon can take again and again: no connection to elsewhere begins at

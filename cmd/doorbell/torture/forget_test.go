@@ -25,7 +25,7 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// lead is a person of a test, with words that stand nowhere else.
+// lead is a person of a test, with words that occur nowhere else.
 type lead struct {
 	email, phone string
 	texts        []string // whatever of the person may stand in a file
@@ -47,7 +47,7 @@ func (l lead) request(more string) sandbox.ContactRequest {
 type erasureScene struct {
 	doorbelltest.Scene
 	gone, stays lead
-	ids         []string // of contact requests of the one who goes
+	ids         []string // of contact requests of the person to erase
 }
 
 // tooLong is more than a message may hold.
@@ -117,7 +117,7 @@ func (m erasureScene) runs(t *testing.T, code int, args ...string) doorbelltest.
 	return got
 }
 
-// forget erases the one who goes, and returns the receipt.
+// forget erases the person, and returns the receipt.
 func (m erasureScene) forget(t *testing.T, by, value string) (r people.Receipt) {
 	t.Helper()
 	got := m.runs(t, exit.Done, "forget", by, value, "--yes", "--json")
@@ -223,8 +223,8 @@ func (a *atFirst) Write(p []byte) (int, error) {
 	return a.Buffer.Write(p)
 }
 
-// forgetWhileReplayed forgets the one while two replays are at the first event, which is of the
-// other, and wants neither of them nor a later one to tell of who is gone.
+// forgetWhileReplayed erases the person while two replays are at the first event, which is of the
+// other person, and wants none of them, nor a later one, to name the erased person.
 func (m erasureScene) forgetWhileReplayed(t *testing.T, hook *doorbelltest.Place) (r people.Receipt) {
 	t.Helper()
 	// Not about the insertion with the long messages: a reader that waits for a receiver leaves them
@@ -238,7 +238,7 @@ func (m erasureScene) forgetWhileReplayed(t *testing.T, hook *doorbelltest.Place
 		t.Errorf("exit code %d of a replay to standard output", code)
 	}
 	if n := len(doorbelltest.Lines(out.String())); n != 1 || strings.Contains(out.String(), m.gone.email) {
-		t.Errorf("a replay to standard output tells of %d contact requests, want one, and none of who is gone", n)
+		t.Errorf("a replay to standard output has %d contact requests, want one, and none of an erased person", n)
 	}
 	hook.Answer(http.StatusOK)
 	if code := sending.Exit(t); code != exit.Done || sending.Stdout.String() != "1 event sent to webhook; refused: 0\n" {
@@ -246,7 +246,7 @@ func (m erasureScene) forgetWhileReplayed(t *testing.T, hook *doorbelltest.Place
 	}
 	posts := hook.Hooked("contact_request.created")
 	if len(posts) != 1 || strings.Contains(posts[0].Body, m.gone.email) {
-		t.Errorf("%d contact requests arrived, want one, and none of who is gone", len(posts))
+		t.Errorf("%d contact requests arrived, want one, and none of an erased person", len(posts))
 	}
 	shown := doorbelltest.Run(t, m.Environ, "replay", "--type", "contact_request.created", "--to", "-")
 	if n := len(doorbelltest.Lines(shown.Stdout)); n != 3 {
@@ -278,11 +278,11 @@ func (m erasureScene) mustBeGone(t *testing.T, when string, but ...string) {
 		}
 	}
 	if !control {
-		t.Errorf("%s the search does not even find who stays", when)
+		t.Errorf("%s the search does not even find the person who stays", when)
 	}
 }
 
-// mustBeErased holds stream and log against what a forgotten person leaves: nothing in the stream
+// mustBeErased checks what stream and log hold of a forgotten person: nothing in the stream
 // but one redaction of each contact request, everything else once and in order, and a log without
 // gap.
 func (m erasureScene) mustBeErased(t *testing.T, url string) {
@@ -305,7 +305,7 @@ func (m erasureScene) mustBeErased(t *testing.T, url string) {
 		}
 	}
 	if kinds := m.kindsOfGone(all); len(kinds) != 1 || kinds["contact_request.redacted"] != 3 {
-		t.Errorf("the stream tells of the person by %v, want three redactions", kinds)
+		t.Errorf("the stream names the person in %v, want three redactions", kinds)
 	}
 	erased, before := 0, uint64(0)
 	for line := range strings.Lines(doorbelltest.Run(t, m.Environ, "events", "ls", "--limit", "0", "--json").Stdout) {
@@ -322,7 +322,7 @@ func (m erasureScene) mustBeErased(t *testing.T, url string) {
 	}
 }
 
-// kindsOfGone are the events of the one who goes, by type.
+// kindsOfGone are the events of the erased person, by type.
 func (m erasureScene) kindsOfGone(all []doorbelltest.Message) map[string]int {
 	kinds := map[string]int{}
 	for _, message := range all {
@@ -343,7 +343,7 @@ func TestWithoutADaemonAPersonIsForgottenByThePhoneNumber(t *testing.T) {
 		t.Fatalf("exit %d, %d events, want four and their replays", got.Code, len(held.Events))
 	}
 	if r := m.forget(t, "--phone", "0793112233"); r.FreePages != people.Compacted {
-		t.Errorf("of free pages the receipt says %q", r.FreePages)
+		t.Errorf("the receipt says of free pages %q", r.FreePages)
 	}
 	m.mustBeGone(t, "after a command without daemon")
 	d, url := m.start(t)
@@ -354,7 +354,7 @@ func TestWithoutADaemonAPersonIsForgottenByThePhoneNumber(t *testing.T) {
 }
 
 // TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost loses the store beside the stream, with
-// the receipts and without: then the redactions in the stream say who was erased.
+// the receipts and without: then the redactions in the stream show who was erased.
 func TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost(t *testing.T) {
 	t.Parallel()
 	m, d, _ := newErasureScene(t, 20_000)
@@ -380,7 +380,7 @@ func TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost(t *testing.T) {
 			return slices.Contains(m.ids, message.Body.ContactRequestID) || message.Kind() != "contact_request.created"
 		})
 		if kinds := m.kindsOfGone(all); len(kinds) != 1 || kinds["contact_request.redacted"] != 3 || len(others) < 4 {
-			t.Errorf("without %q the stream tells of the person by %v, and of %d others", lost, kinds, len(others))
+			t.Errorf("without %q the stream names the person in %v, and has %d others", lost, kinds, len(others))
 		}
 		m.mustBeGone(t, "after the store was lost", daemonStore)
 	}
@@ -415,7 +415,7 @@ func TestAFaultAtAnyCallOfForgetIsFinishedByTheNextStart(t *testing.T) {
 }
 
 // TestAKilledDaemonFinishesItsErasureAtTheNextStart kills it while it erases: each third time soon
-// after it was asked to, else after the receipt stands.
+// after the request, otherwise after the receipt is written.
 func TestAKilledDaemonFinishesItsErasureAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	m, d, _ := newErasureScene(t, 20_000)

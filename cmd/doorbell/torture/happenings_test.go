@@ -42,8 +42,8 @@ func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
 	b.judge(0)
 }
 
-// launchPerhapsUp waits for a start every other time: on a busy machine all that follows would
-// else hit a start.
+// launchPerhapsUp waits for a start every other time: on a busy machine everything that follows would
+// otherwise hit a start.
 func (b *restless) launchPerhapsUp(n int) {
 	b.t.Helper()
 	if b.launch(n); rand.N(2) == 0 {
@@ -87,7 +87,7 @@ func TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead(t *testing
 		}
 		b.launchPerhapsUp(0)
 		if alone {
-			if what == "restore" { // a store that has never watched an agency asks the stream first
+			if what == "restore" { // a store that has never watched an agency reads the stream first
 				b.goesOn(40 + rand.N(40))
 			}
 			b.far.Start(t)
@@ -96,7 +96,7 @@ func TestAStoreThatIsLostOrRestoredAgainAndAgainLosesAndDoublesNoLead(t *testing
 	b.judge(0)
 }
 
-// suffer lets one thing happen to the store of a daemon that was killed.
+// suffer makes one incident happen to the store of a killed daemon.
 func (b *restless) suffer(what, backup string) {
 	b.t.Helper()
 	path := filepath.Join(b.dirs[0], daemon.StoreFile)

@@ -17,7 +17,7 @@ const (
 )
 
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps
-// moving, again and again, and then holds the stream against the truth. It runs beside no other
+// moving, again and again, and then compares the stream with the truth. It runs beside no other
 // test, which would have most kills hit a start. The long form is
 // `go test ./cmd/doorbell/torture -run TestKillingTheDaemonAtRandom -rounds 100 -v`.
 func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {

@@ -38,7 +38,7 @@ import (
 // opened as doorbell opens it, and goes on with a publish of the very same message to a server that
 // is started as doorbell starts it, on a stream of the same configuration. It ends as ours does, at
 // an ordered consumer over TCP. Before it stands a pause as long as ours had to be waited for:
-// after an idle tenth of a second a disk and a processor take longer than at once.
+// after an idle tenth of a second a disk and a processor take longer than without a pause.
 //
 //	go test ./cmd/doorbell/torture -run '^$' -bench Latency -benchtime 200x
 func BenchmarkLatency(b *testing.B) {
@@ -52,7 +52,7 @@ func benchmarkLatency(b *testing.B, history int) {
 	server := httptest.NewServer(answers)
 	b.Cleanup(server.Close)
 	dir := doorbelltest.ShortDir(b)
-	prepare(b, dir, server.URL, latencyStore) // of A100, which nobody watches
+	prepare(b, dir, server.URL, latencyStore) // of A100, which is not watched
 	environ := doorbelltest.RunEnviron(dir, server.URL, doorbelltest.TestKey, "B200")
 	p := doorbelltest.Launch(b, append(environ, "DOORBELL_WALK_INTERVAL=1h", "DOORBELL_POLL_INTERVAL=250ms"), "run")
 	b.Cleanup(func() { p.Stop(b) })
@@ -108,7 +108,7 @@ func newGrowing(history int) *growing {
 	return g
 }
 
-// next makes a contact request, waits for its event, and says how long that was on its way.
+// next adds a contact request, waits for its event, and returns how long that took.
 func (g *growing) next(b *testing.B, arrived <-chan arrivedAt) (jetstream.Msg, time.Duration) {
 	b.Helper()
 	g.mu.Lock()
@@ -216,7 +216,7 @@ func newLimit(b *testing.B) *limit {
 	return &limit{store: s, js: js, arrived: consume(b, server.ClientURL(), "listings.>")}
 }
 
-// once commits and publishes a message, and says how long that took to its arrival.
+// once commits and publishes a message, and returns how long it took to arrive.
 func (l *limit) once(b *testing.B, m jetstream.Msg) time.Duration {
 	b.Helper()
 	l.done++

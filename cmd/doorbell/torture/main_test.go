@@ -1,5 +1,5 @@
 // Package torture kills, starves and deceives the whole program until it would lose, double or
-// invent an event, and holds the stream against what the API knew. README.md lists the tests that
+// invent an event, and compares the stream with what the API knew. README.md lists the tests that
 // run only by name, with their commands and last figures.
 package torture
 
@@ -61,12 +61,12 @@ func atOnce[T any](n int, list []T, do func(T)) {
 	workers.Wait()
 }
 
-// orders tells a process of a test what it is to do.
+// orders tells a process of a test what to do.
 const orders = "TORTURE_ORDERS"
 
-// again runs a test once more, in a process of its own with these orders. The NATS client keeps
-// timers for the next one that needs some, also across bubbles, which the runtime does not bear:
-// so all that lives in virtual time does so in processes of its own, one bubble after the other.
+// again reruns a test, in a process of its own with these orders. The NATS client keeps
+// timers for the next one that needs some, also across bubbles, which the runtime does not allow:
+// so everything in virtual time runs in processes of its own, one bubble after the other.
 func again(t *testing.T, order string) ([]byte, error) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "0",
 		"-rounds", fmt.Sprint(*rounds), "-only", *only)
@@ -74,7 +74,7 @@ func again(t *testing.T, order string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// inBubble lives through something in virtual time, with a directory in memory, and keeps nothing
+// inBubble runs something in virtual time, with a directory in memory, and keeps nothing
 // for the next bubble of the process.
 func inBubble(t *testing.T, live func(t *testing.T, dir string)) {
 	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving

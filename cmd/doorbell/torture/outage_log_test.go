@@ -23,7 +23,7 @@ type outage struct {
 	first, over string // words of the log lines that must be there: when it begins, and when it is over
 }
 
-// misbehave lets the API answer with a fault, as a rule says.
+// misbehave makes the API respond with a fault, as a rule decides.
 func misbehave(fault string, rule sandbox.Rule) func(d *day) {
 	return func(d *day) {
 		rule.Fault = faultNamed(d.t, fault)
@@ -108,7 +108,7 @@ func (o outage) live(t *testing.T, seed uint64, dir string) {
 	d.model.SetFault(nil)
 }
 
-// mostAnHour is how many lines with the same message about the same thing an hour may have, and mostOfAll how many it may have.
+// mostAnHour is how many lines with the same message about the same thing an hour may have, and mostOfAll how many lines in all.
 const (
 	mostAnHour = 10
 	mostOfAll  = 100

@@ -61,7 +61,7 @@ func TestTheReportSaysWhatBecameOfEachLead(t *testing.T) {
 	})
 }
 
-// judgeWaiting holds the report against what the receivers have taken so far.
+// judgeWaiting compares the report with what the receivers have taken so far.
 func (d *day) judgeWaiting(k *desk) {
 	d.t.Helper()
 	r, err := d.daemon.Verbs().Report(d.t.Context(), ops.ReportRequest{Since: d.oracle.From})
@@ -84,7 +84,7 @@ func (d *day) judgeWaiting(k *desk) {
 	}
 }
 
-// judgeReport holds the report and the mailed ones against the truth.
+// judgeReport compares the report and the mailed ones with the truth.
 func (d *day) judgeReport(k *desk) {
 	d.t.Helper()
 	r, err := d.daemon.Verbs().Report(d.t.Context(), ops.ReportRequest{Since: d.oracle.From})
@@ -125,7 +125,7 @@ func (d *day) judgeReport(k *desk) {
 	}
 	for _, c := range truth.ContactRequests {
 		if c.Served > 0 && !c.CreatedAt.Before(d.oracle.Until) && !announced[c.ID] {
-			d.t.Errorf("contact request %s is in no event", c.ID) // which drain says, too
+			d.t.Errorf("contact request %s is in no event", c.ID) // which drain reports, too
 		}
 	}
 	for l, n := range must {
@@ -141,7 +141,7 @@ func (d *day) judgeReport(k *desk) {
 	got.Delivered, want.Delivered = got.Delivered+got.Rejected, want.Delivered+want.Rejected
 	got.Rejected, want.Rejected = 0, 0
 	if got != want || want.Seen == 0 || want.Delivered == 0 {
-		d.t.Errorf("reported %+v, true is %+v (rejected among the delivered)", got, want)
+		d.t.Errorf("reported %+v, actual %+v (rejected among the delivered)", got, want)
 	}
 	if r.Seen.Leads > want.Seen || r.Delivered.LongestSeconds < r.Seen.MedianSeconds {
 		d.t.Errorf("seen after %+v, delivered after %+v", r.Seen, r.Delivered)
@@ -190,7 +190,7 @@ func (k *desk) fitting(agency string) int {
 	return 1
 }
 
-// down says whether something fails at this hour.
+// down reports whether something fails at this hour.
 func (k *desk) down(which uint64) bool {
 	if w := k.weather.Load(); w != changing {
 		return w == storm
@@ -272,7 +272,7 @@ func (c *counterPart) Send(_ context.Context, d forward.Delivery) error {
 	for _, e := range d.Events {
 		if e.ID[0] == 'a' { // one of 32
 			k.refused[e.ID] = true
-			if len(d.Events) == 1 { // else they come one by one
+			if len(d.Events) == 1 { // otherwise they arrive one by one
 				k.takes(e, c.name)
 			}
 			return &forward.Refused{Reason: "too large", Certain: true}

@@ -99,7 +99,7 @@ func (b *restless) up(n int) string {
 	return url
 }
 
-// watching says that the watch has begun by now.
+// watching records that the watch has begun by now.
 func (b *restless) watching() {
 	if b.oracle.Until.IsZero() {
 		b.oracle.Until = time.Now()
@@ -121,7 +121,7 @@ func (b *restless) goesOn(times int) {
 	doorbelltest.Eventually(b.t, "the API is asked on", func() bool { return b.asked() >= from+times })
 }
 
-// happen lets all of a list happen in each round.
+// happen runs everything of a list in each round.
 func (b *restless) happen(list []string, do func(what string)) {
 	for range *rounds {
 		for _, what := range list {

@@ -33,10 +33,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// daysInARound is how many days are lived, from seed 1. With -only SEED one day is lived, and the log says what happens in it.
+// daysInARound is how many days are run, from seed 1. With -only SEED one day is run, and the log shows what happens in it.
 const daysInARound = 2
 
-// mostRequests is what a day may ask at most.
+// mostRequests is the maximum number of requests of a day.
 const mostRequests = 5000
 
 // TestAnyScheduleOfFaultsLosesAndDoublesNothing lets the whole daemon but its socket live through
@@ -72,7 +72,7 @@ func TestAnyScheduleOfFaultsLosesAndDoublesNothing(t *testing.T) {
 	})
 	t.Logf("%d days, nothing wrong on %d of them, %.0f days a minute", days, lived.Load(), float64(days)/time.Since(begin).Minutes())
 	if lived.Load() != int64(days) {
-		t.Errorf("of %d days %d were lived without a fault", days, lived.Load())
+		t.Errorf("of %d days %d passed without a fault", days, lived.Load())
 	}
 }
 
@@ -228,7 +228,7 @@ func (d *day) end() {
 	}
 }
 
-// pass lets time go by, and what is due happen.
+// pass lets time go by, and runs what is due.
 func (d *day) pass(most time.Duration) {
 	time.Sleep(time.Duration(d.random.Int64N(int64(most))))
 	synctest.Wait()
@@ -256,7 +256,7 @@ func (d *day) suffer() {
 	}
 }
 
-// drain ends what troubles, and holds the stream against the truth when all has had its time.
+// drain ends all faults, and compares the stream with the truth once it has had time to settle.
 func (d *day) drain() (requests, events int) {
 	d.say("all faults end")
 	d.model.SetFault(nil)
@@ -281,7 +281,7 @@ func (d *day) drain() (requests, events int) {
 		d.t.Error(w)
 	}
 	if d.t.Failed() {
-		d.t.Logf("repeat it with -only SEED; the watch told last: %s", doorbelltest.LastWatch(all))
+		d.t.Logf("repeat it with -only SEED; the last events of the watch: %s", doorbelltest.LastWatch(all))
 	}
 	return requests, len(all)
 }
@@ -353,7 +353,7 @@ func (d *day) fault(weather func(sandbox.Call) *sandbox.Fault) func(sandbox.Call
 	}
 }
 
-// refuse unlinks an agency from its key for some time: nothing may be asked once that is known.
+// refuse unlinks an agency from its key for some time: no request is allowed once that is known.
 func (d *day) refuse() {
 	id := dayAgencies[d.random.IntN(len(dayAgencies))]
 	d.say("403 for %s", id)
@@ -373,7 +373,7 @@ func (d *day) refuse() {
 	d.resume(id)
 }
 
-// halted says whether nothing of the agency may be asked.
+// halted reports whether no request for the agency is allowed.
 func (d *day) halted(id string) bool {
 	s, err := d.daemon.Verbs().Status()
 	d.must(err)
@@ -425,7 +425,7 @@ func (d *day) kill() {
 	d.rest()
 }
 
-// killAtCall does so while the next question is answered.
+// killAtCall does so while the next request is answered.
 func (d *day) killAtCall() {
 	d.say("kill at the next question")
 	d.closeAtCall.Store(true)

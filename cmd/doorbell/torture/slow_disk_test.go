@@ -98,13 +98,13 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 	doorbelltest.Eventually(t, "its list is refused", func() bool { refused, _ := asked(); return refused })
 	s.GoesOn(t, "B200", 20)
 	if _, after := asked(); after > 1 {
-		t.Errorf("after its list was refused it was asked %d times", after)
+		t.Errorf("after its list was refused it got %d requests", after)
 	}
 	if got := doorbelltest.Run(t, s.Environ, "status"); got.Code != exit.Done {
-		t.Errorf("the daemon does not answer: %+v", got)
+		t.Errorf("the daemon does not respond: %+v", got)
 	}
 
-	// What happens while the agency is halted is found when it is not any more, by a process that was killed in between.
+	// What happens while the agency is halted is found when the halt has ended, by a process that was killed in between.
 	s.Model.AddKey(doorbelltest.TestKey, "A100")
 	for _, a := range agencies {
 		s.Ring(t, a)

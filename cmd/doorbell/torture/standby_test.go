@@ -28,7 +28,7 @@ type pair struct {
 	ways    [2]*way            // to NATS; nil: they cannot be cut
 	cluster *natsdtest.Cluster // nil: there is one server
 
-	continued []time.Time // when a suspended one went on: what it had begun arrives then
+	continued []time.Time // when a suspended one continued: what it had begun arrives then
 }
 
 func newPair(b *restless) *pair {
@@ -37,7 +37,7 @@ func newPair(b *restless) *pair {
 	return &pair{restless: b}
 }
 
-// begin lets the first one work, and the second one wait.
+// begin makes the first one active, and lets the second one wait.
 func (p *pair) begin() {
 	p.launch(0)
 	p.goesOn(50)
@@ -45,7 +45,7 @@ func (p *pair) begin() {
 	p.launch(1)
 }
 
-// awaitTurn waits until a doorbell says that it works, or that the other one does.
+// awaitTurn waits until a doorbell reports that it is active, or that the other one is.
 func (p *pair) awaitTurn(n int, works bool) {
 	p.t.Helper()
 	doorbelltest.Eventually(p.t, "a turn", func() bool {
@@ -54,7 +54,7 @@ func (p *pair) awaitTurn(n int, works bool) {
 	})
 }
 
-// working waits for one that works.
+// working waits for an active one.
 func (p *pair) working() (n int) {
 	p.t.Helper()
 	doorbelltest.Eventually(p.t, "one works", func() bool {
@@ -74,8 +74,8 @@ func (p *pair) signal(n int, signal os.Signal) {
 	}
 }
 
-// lose takes the one that works away, and returns how long it took until the other one asked. When
-// that is over, both are there again.
+// lose takes the active one away, and returns how long it took until the other one sent a request. When
+// that is over, both are running again.
 func (p *pair) lose(how string) time.Duration {
 	p.t.Helper()
 	n := p.working()
@@ -110,7 +110,7 @@ func (p *pair) lose(how string) time.Duration {
 	return took
 }
 
-// TestAPairOfDoorbellsTakesOver ends the one that works in each way that there is, while leads go
+// TestAPairOfDoorbellsTakesOver ends the active one in each possible way, while leads go
 // on: each way has a pair of its own, as leases and acknowledgements have to be waited for.
 func TestAPairOfDoorbellsTakesOver(t *testing.T) {
 	t.Parallel()

@@ -15,10 +15,10 @@ import (
 
 // tracer runs a program under ptrace and counts, over all of its threads, the system calls by which it changes files below
 // a directory: strace counts for each thread, and a Go program moves between threads as it likes. Of the n-th call on, so
-// many do not happen: the program is killed in their place, or is told that they failed.
+// many do not happen: the program is killed in their place, or they return an error.
 type tracer struct {
 	below string
-	at    int           // of the first call that is struck; 0: none
+	at    int           // of the first call that fails; 0: none
 	times int           // how many from there on; negative: all
 	errno syscall.Errno // that they return; 0: SIGKILL instead of the call
 	slow  atomic.Int64  // milliseconds that a sync of the store takes; 0: as long as it does
@@ -57,7 +57,7 @@ const (
 // child with a death signal would end with it.
 var tracing = make(chan func(error))
 
-// onTracingThread hands the work the reason why there is no such thread, if there is one.
+// onTracingThread passes the work the reason why there is no such thread, if there is one.
 func onTracingThread(do func(error)) {
 	select {
 	case tracing <- do:

@@ -86,7 +86,7 @@ func retry(t *testing.T, d *DeadLetters, number uint64, routes []Route) error {
 	return d.Drop(t.Context(), number)
 }
 
-func TestALetterThatIsTakenIsGone(t *testing.T) {
+func TestADeliveredLetterIsRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, other := newScript("a", 20), newScript("b", 20)
 		w := newWorld(t, leadsTo(s))
@@ -129,7 +129,7 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 	})
 }
 
-// TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
+// TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which connects over the network without a password:
 // it may make consumers and publish letters, but no streams, and erase nothing.
 func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Protected: []string{"listings.v1.>"}})
@@ -177,7 +177,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestWhatNoForwarderWroteIsListedAndCanBeDropped(t *testing.T) {
+func TestAForeignLetterIsListedAndCanBeDropped(t *testing.T) {
 	scene(t, 20, func(t *testing.T, w *world, s *script) {
 		w.refuse(s, 1)
 		if _, err := w.js.Publish(t.Context(), "listings.dlq.slack.A.contact_request.created", []byte("Secret Person")); err != nil {
@@ -216,7 +216,7 @@ func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 			w.lead("A100")
 		})
 		if len(s.ids()) != 1 {
-			t.Errorf("%d of 1 leads came", len(s.ids()))
+			t.Errorf("%d leads arrived, want 1", len(s.ids()))
 		}
 	})
 }
@@ -245,7 +245,7 @@ func TestALetterOfALeadThatWasErasedIsNotWritten(t *testing.T) {
 		})
 		w.run(time.Minute, func() { w.leads(2, "A100") })
 		if log := w.log.String(); strings.Count(log, "moved to the dead letters") != 1 || strings.Count(log, "was erased before") != 1 {
-			t.Error("the log does not tell of one letter and one erasure")
+			t.Error("the log does not have one letter and one erasure")
 		}
 		written, err := w.js.Stream(t.Context(), "LISTINGS_DLQ")
 		w.must(err)

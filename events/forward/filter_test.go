@@ -8,7 +8,7 @@ import (
 	"doorbell/events"
 )
 
-func TestAPatternThatTakesNoTypeIsRefused(t *testing.T) {
+func TestAPatternThatMatchesNoTypeIsRefused(t *testing.T) {
 	for _, pattern := range []string{"contact_request.created", "access.>", ">", "insertion.appeared"} {
 		if err := (Filter{Types: []string{"watch.stale", pattern}}).validate(); err != nil {
 			t.Errorf("%s: %v", pattern, err)
@@ -21,7 +21,7 @@ func TestAPatternThatTakesNoTypeIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
+func TestAnEventMustMeetEveryConditionOfALine(t *testing.T) {
 	fifty := 50.0
 	score := Filter{MinScore: &fifty}
 	flat := `"insertion":{"postalCode":" 8005 ","offerType":"RENT"}`
@@ -38,7 +38,7 @@ func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
 		"null":                {score, `{"score":null}`, false},
 		"none":                {score, `{}`, false},
 		"no number":           {score, `{"score":"NaN"}`, false},
-		"no matter":           {Filter{}, `{"score":"high"}`, true},
+		"no condition":        {Filter{}, `{"score":"high"}`, true},
 		"a code":              {Filter{PostalCodes: []string{"8004", "8005"}}, "{" + flat + "}", true},
 		"another code":        {Filter{PostalCodes: []string{"8004", "80"}}, "{" + flat + "}", false},
 		"no code":             {Filter{PostalCodes: []string{"8005"}}, `{}`, false},
@@ -49,7 +49,7 @@ func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
 		"the whole reference": {Filter{Reference: "see"}, `{}`, false},
 		"an agency":           {Filter{Agencies: []string{"B", "A#1"}}, `{}`, true},
 		"another agency":      {Filter{Agencies: []string{"B"}}, `{}`, false},
-		"of nobody":           {Filter{Agencies: []string{}}, `{}`, false},
+		"of no agency":        {Filter{Agencies: []string{}}, `{}`, false},
 		"but it":              {Filter{Except: []string{"A#1"}}, `{}`, false},
 		"another type":        {Filter{Types: []string{"insertion.>"}}, `{}`, false},
 		"a pattern":           {Filter{Types: []string{"contact_request.>"}}, `{}`, true},
@@ -60,7 +60,7 @@ func TestWhatALineAsksForAnEventMustHave(t *testing.T) {
 		}
 	}
 	if (Filter{MinScore: new(math.NaN())}).validate() == nil {
-		t.Error("a limit that is no number")
+		t.Error("a limit that is not a number")
 	}
 }
 

@@ -127,11 +127,10 @@ func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
 	})
 }
 
-// TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt has messages that the server has
-// sent and the worker never got, as when a connection breaks and is made again. The server offers
-// them again after half a minute, when the worker has delivered more behind them than a checkpoint
-// lists.
-func TestWhatIsLostOnTheWayFromTheServerIsNotDoneWithThoseBehindIt(t *testing.T) {
+// TestAMessageLostOnTheWayIsNotDoneWithThoseBehindIt has messages that the server has sent and the
+// worker never got, as when a connection breaks and is restored. The server offers them again after
+// half a minute, when the worker has delivered more behind them than a checkpoint lists.
+func TestAMessageLostOnTheWayIsNotDoneWithThoseBehindIt(t *testing.T) {
 	for _, digest := range []int{1, 200} {
 		scene(t, digest, func(t *testing.T, w *world, s *script) {
 			s.traits.Pace = 20 * time.Millisecond
@@ -204,7 +203,7 @@ func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 		text := fmt.Sprintf("%+v", f.Status())
 		w.must(stop())
 		if strings.Contains(text+w.log.String(), "s3cret") {
-			t.Error("a secret is told")
+			t.Error("a secret is shown")
 		}
 		s.will(func(Delivery) error {
 			return &Refused{Certain: true, Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)}

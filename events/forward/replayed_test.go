@@ -64,7 +64,7 @@ func TestReplayedEventsGoThroughTheReceiversAtTheirPace(t *testing.T) {
 	})
 }
 
-func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T) {
+func TestAReplayContinuesAfterARefusalAndEndsWhenNothingIsAccepted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newScript("a", 3)
 		list := past(t, "A", "A", "A", "A")
@@ -93,7 +93,7 @@ func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T)
 	})
 }
 
-func TestWhoIsErasedBetweenTwoAttemptsIsNotSent(t *testing.T) {
+func TestAPersonErasedBetweenTwoAttemptsIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, list := newScript("a", 3), past(t, "A", "A", "A")
 		erased, unreadable := "", error(nil)

@@ -200,7 +200,7 @@ func (s *story) answer(r *script, what string, about []string) {
 	}
 }
 
-// crashAt has the next forwarder die when it comes to a step for the n-th time.
+// crashAt makes the next forwarder die when it reaches a step for the n-th time.
 func (s *story) crashAt(step string, n int) {
 	s.died.Store(false)
 	s.crash = func(f *Forwarder) {
@@ -475,7 +475,7 @@ func (s *story) want(where, verb, first string, words []string, n int) {
 	}
 }
 
-// heard is what a receiver has got.
+// heard is what a receiver has received.
 func (s *story) heard(where string, r *script, verb string, words []string, check func(bool, any)) {
 	s.t.Helper()
 	switch verb {
@@ -511,7 +511,7 @@ func (s *story) heard(where string, r *script, verb string, words []string, chec
 	}
 }
 
-// onceButFor wants every event, the first time in the order of its agency, and n deliveries too many.
+// onceButFor wants every event, the first time in the order of its agency, and at most n repeated deliveries.
 func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 	t.Helper()
 	seen, order, again := map[string]bool{}, map[string]uint64{}, 0
@@ -532,11 +532,11 @@ func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 	}
 	for _, e := range want {
 		if !seen[e.ID] {
-			t.Errorf("event %d did not come", e.Sequence)
+			t.Errorf("event %d did not arrive", e.Sequence)
 		}
 	}
 	if len(seen) != len(want) || again > doubles {
-		t.Errorf("%d events, want %d; %d deliveries came twice, want at most %d", len(seen), len(want), again, doubles)
+		t.Errorf("%d events, want %d; %d deliveries arrived twice, want at most %d", len(seen), len(want), again, doubles)
 	}
 }
 
@@ -559,7 +559,7 @@ func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
 	}
 }
 
-// TestAnyScheduleOfCrashesLosesNothing lets a receiver, a forwarder, a consumer and the stream fail as a seed decides.
+// TestAnyScheduleOfCrashesLosesNothing makes a receiver, a forwarder, a consumer and the stream fail as a seed decides.
 func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -580,17 +580,17 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 
 var stories = map[string]string{
 	// Order, digests, and what becomes of a message.
-	"one by one, in order, over a restart": `
+	"one by one, in order, across a restart": `
 		digest 20; routes 1:a; start; lead A; wait 2s; lead B; wait 2s; lead A; wait 1m; stop
 		start; wait 1m; a took 1-3; a sent 1 1 1; waiting a 0`,
 	"an hour's outage": `
 		digest 20; routes 1:a; start; a: down; lead A; wait 20m; lead B 9; wait 40m; waiting a 10; letters
 		a: up; wait 7m; a took 1-10; waiting a 0; letters`,
-	"more wait than one message holds": `
+	"more are waiting than one message holds": `
 		digest 20; routes 1:a; start; stop; lead A 47; start; wait 1m; a took 1-47; a sent 20 20 7`,
-	"five are no digest":                 `digest 20; routes 1:a; start; stop; lead A 5; start; wait 1m; a took 1-5; a sent 1 1 1 1 1`,
-	"leads and alerts in no one digest":  `digest 20; routes 1:a@>; start; stop; lead A 8; halt A; halt B; halt C; halt D; halt E; halt F; start; wait 1m; a sent 8 6`,
-	"others are between those of a line": `digest 20; routes 1:a!X; start; stop; lead A 10; lead X 5; lead A 10; start; wait 1m; a took 1-10 16-25; a sent 20`,
+	"five make no digest":                                  `digest 20; routes 1:a; start; stop; lead A 5; start; wait 1m; a took 1-5; a sent 1 1 1 1 1`,
+	"leads and alerts do not share a digest":               `digest 20; routes 1:a@>; start; stop; lead A 8; halt A; halt B; halt C; halt D; halt E; halt F; start; wait 1m; a sent 8 6`,
+	"events of other agencies lie between those of a line": `digest 20; routes 1:a!X; start; stop; lead A 10; lead X 5; lead A 10; start; wait 1m; a took 1-10 16-25; a sent 20`,
 	"one of a digest is refused": `
 		digest 10; routes 1:a; start; stop; lead A 40; a: refuses 4; start; wait 1m
 		a took 1-3 5-40; a sent 1 1 1 1 1 1 1 1 1 10 10 10; letters 4`,
@@ -602,12 +602,12 @@ var stories = map[string]string{
 	"a day of failures": `
 		digest 20; routes 1:a/A 2:b/B 3:c/C; start; a: down; b: full; c: refuses 12; lead A 10; lead B; lead C
 		wait 23h; letters; wait 2h; letters 12; a: up; b: up; wait 7m; a has 1-10; b took 11; letters 12`,
-	"perhaps delivered": `
+	"possibly delivered": `
 		digest 20; routes 1:a; start; stop; lead A 8; a: lost; start; wait 10m; a called 3; letters 1-8
 		a: up; stop; start; wait 1m; a took`,
-	"no answer, and then a refusal": `
+	"no response, and then a refusal": `
 		digest 20; routes 1:a; start; stop; lead A 8; a: lost; start; a: refuses 1; wait 10m; a has 2-8; letters 1`,
-	"a full mailbox holds up no other": `
+	"a full mailbox delays no other": `
 		routes 1:nora 1:max; start; max: full; lead A 4; wait 1m; nora took 1-4; stop
 		max: up; start; wait 1m; nora took 1-4; max took 1-4`,
 
@@ -617,46 +617,46 @@ var stories = map[string]string{
 	"a dead letter that cannot be written keeps the message": `
 		no letters; routes 1:a; a: unfit; start; lead A; wait 1h; waiting a 1; says no dead letter can be written
 		letters allowed; wait 7m; waiting a 0; letters 1`,
-	"one without a dead letter lets the others pass": `
+	"a refused one without a dead letter lets the others pass": `
 		no letters; routes 1:a; a: refuses 1; start; lead A 10; wait 24h; a took 2-10`,
 	"one that is too large and has no dead letter": `
 		no letters; routes 1:a; a: unfit 1; start; lead A 10; wait 24h; a took 2-10`,
-	"a slow send is not repeated":          `routes 1:a; a: slow 55s; start; lead A; wait 10m; a took 1; a called 1`,
-	"a send that never ends is cut":        `routes 1:a; a: hangs; start; lead A; wait 5m; a took 1; logged no answer in time`,
-	"a send under way at the end goes on":  `routes 1:a; a: slow 4s; start; lead A; wait 1s; stop; a: slow 0s; start; wait 1m; a took 1; a called 1`,
-	"a receiver has one pace":              `routes 1:a@>; start; lead A; halt A; lead A; halt A; lead A; halt A; wait 1m; a called 6; a paced 1s`,
-	"what is no live event is passed over": `routes 1:a; start; stranger A; past A; lead A; wait 1m; a took 3; waiting a 0`,
-	"what waits on the server is counted":  `routes 1:a; start; paused 1h; lead A 3; wait 2m; waiting a 3; wait 1h; waiting a 0; a took 1-3`,
-	"a worker lives whatever it waits for": `
+	"a slow send is not repeated":                  `routes 1:a; a: slow 55s; start; lead A; wait 10m; a took 1; a called 1`,
+	"a send that never ends is cut":                `routes 1:a; a: hangs; start; lead A; wait 5m; a took 1; logged no answer in time`,
+	"a send under way at the stop is finished":     `routes 1:a; a: slow 4s; start; lead A; wait 1s; stop; a: slow 0s; start; wait 1m; a took 1; a called 1`,
+	"a receiver has one pace":                      `routes 1:a@>; start; lead A; halt A; lead A; halt A; lead A; halt A; wait 1m; a called 6; a paced 1s`,
+	"anything but a live event is skipped":         `routes 1:a; start; stranger A; past A; lead A; wait 1m; a took 3; waiting a 0`,
+	"messages that wait on the server are counted": `routes 1:a; start; paused 1h; lead A 3; wait 2m; waiting a 3; wait 1h; waiting a 0; a took 1-3`,
+	"a worker is alive whatever it waits for": `
 		routes 1:a@>; start; wait 10m; alive 1m; wait 10m; alive 1m; a: wait 60m; lead A; halt A; wait 30m; alive 150m; wait 2h; alive 150m`,
 
 	// Crashes.
 	"killed after a letter":         `routes 1:a; a: unfit; crash dead 1; start; lead A; dead; wait 3h; start; lead A; wait 5m; letters 1 2`,
 	"killed after a letter is done": `routes 1:a; a: unfit; crash done 1; start; lead A; dead; wait 3h; start; lead A; wait 5m; letters 1 2`,
-	"the one in hand comes back within 30 s": `
+	"the message in hand is redelivered within 30 s": `
 		routes 1:a; crash sent 1; start; lead A; dead; a: forgets; start; wait 31s; a took 1`,
-	"a connection breaks with one in hand": `
+	"a connection breaks with a message in hand": `
 		routes 1:a; start; a: down; lead A; wait 20s; lead A 306; stop; server; a: up; start; server; wait 10m; a took 1-307`,
 	"a connection breaks, with digests": `
 		digest 20; routes 1:a; start; a: down; lead A; wait 20s; lead A 306; stop; server; a: up; start; server; wait 10m; a took 1-307`,
-	"killed while a consumer is made again": `
+	"killed while a consumer is recreated": `
 		digest 20; lead A 50; wait 1s; routes 1:a; start; lead A; wait 1m; stop; other consumer; lead A; start; wait 1m; a took 51 52`,
 	"its file cannot be written": `
 		routes 1:a; start; lead A; wait 1s; stop; start; no disk; lead A 50; wait 5m; stop; disk; start; lead A; wait 5m; a took 1-52`,
-	"its file is that of a backup": `
+	"its file is restored from a backup": `
 		routes 1:a; start; lead A; wait 1s; stop; save; start; lead A 50; wait 5m; stop; restore; start; lead A; wait 5m; a took 1-52`,
 
 	// The stream and the store around it.
 	"the daemon's clock is behind": `routes 1:a; start; clock -1h; lead A 3; wait 1m; a took 1-3`,
-	"what comes after the routes were read is new": `
+	"events after the routes were read are new": `
 		routes 1:a; lead A; wait 1m; since; lead A; wait 8s; start; lead A; wait 1m; a took 2 3`,
 	"a stream that is missing at the start": `
 		routes 1:a; no stream; start; wait 20s; stream; lead A; wait 1m; a took 1`,
-	"a stream that is made again": `
+	"a recreated stream": `
 		digest 20; lead A 50; wait 1m; routes 1:a; start; lead A 60; wait 1m; lead B; wait 1m; stop
 		lead A; lead B; lead C; rebuild; start; wait 1m; a has 51-114
 		rebuild; wait 30s; lead B; wait 30s; a has 51-115`,
-	"a stream that is made again after more than is listed": `
+	"a stream that is recreated after more events than are listed": `
 		digest 200; routes 1:a; start; lead A 768; wait 2m; stop; lead A; rebuild; start; wait 2m; stop; rebuild; start; wait 2m; a took 1-769`,
 	"a consumer that is deleted": `
 		lead A 20; wait 1s; routes 1:a; start; lead A; wait 3s; no consumer; lead A; wait 1m; a took 21 22
@@ -669,12 +669,12 @@ var stories = map[string]string{
 		pace 20ms; digest 20; routes 1:a; start; lead A 512; wait 3m; stop
 		position 40; held A 100; wait 1s; start; publish; position 3000; lead A; wait 3m; a took 1-613
 		stop; rebuild; start; lead A; wait 1m; a took 1-614`,
-	"positions of another store say nothing": `
+	"positions of another store mean nothing": `
 		digest 200; routes 1:a; start; lead A 768; wait 3m; stop; position 0; store moved; start; lead A 50; wait 3m; a took 1-818`,
 	"without files the consumer counts": `
 		routes 1:a; lead A; wait 1s; start; lead A; wait 1m; stop; lead A; no files; start; wait 1m; a took 2 3
 		stop; rebuild; start; wait 1m; a took 2 3`,
-	"without files and consumer it begins now": `
+	"without files and consumer it starts now": `
 		routes 1:a; start; lead A; wait 1m; stop; lead A; no files; no consumer; start; lead A; wait 1m; a took 1 3`,
 	"a name changes":        `routes 1:a; instance x; start; lead A; wait 1m; stop; lead A; instance y; start; lead A; wait 1m; a took 1-3`,
 	"a dead letter is done": `routes 1:a; start; a: unfit; lead A 2; wait 1m; stop; a: up; rebuild; start; lead A; wait 1m; a took 3; letters 1 2`,
@@ -684,49 +684,49 @@ var stories = map[string]string{
 		routes 1:a@>; start; a: down; lead A; wait 2m; erase 1; a: up; lead A; wait 20m; a took 2; letters`,
 	"erased while it waits for another": `
 		routes 1:a@>; start; a: full; lead A 2; wait 2m; erase 1; a: up; lead A; wait 20m; a took 1 3; letters`,
-	"erased while the receiver wants silence": `
+	"erased while the receiver asks to wait": `
 		routes 1:a@>; start; a: wait 30m; halt A; wait 1m; lead A; wait 2m; erase 1; a: up; lead A; wait 40m; a took 1 3; letters`,
 	"lost with its stream, and not erased": `
 		routes 1:a; start; a: down; halt A; lead A; wait 2m; no stream; a: up; wait 1h; a took 2`,
-	"another stands at its place in another stream": `
+	"another event takes its place in another stream": `
 		routes 1:a; start; a: down; halt A; lead A; wait 2m; no stream; stream; halt A; halt A; halt A; erase 2; a: up; wait 1h; a took 2`,
 
 	// The table changes while leads wait.
 	"a line is inserted above":          `routes 1:a/A 2:b; a: down; b: down; start; lead A; lead B; wait 1m; a: up; b: up; routes 1:c/A 2:a/A 3:b; wait 15m; a has; b has 2; c has 1; stop; rebuild; start; wait 15m; a has; b has 2; c has 1`,
 	"two lines are swapped":             `routes 1:a/A 2:b; a: down; b: down; start; lead A; lead B; wait 1m; a: up; b: up; routes 1:b 2:a/A; wait 15m; a has; b has 1 2; stop; rebuild; start; wait 15m; b has 1 2`,
 	"an address is replaced":            `routes 1:a/A 2:b; a: down; start; lead A; lead B; wait 1m; routes 1:c/A 2:b; wait 15m; a has; b has 2; c has 1`,
-	"a line goes":                       `routes 1:a/A 2:b; a: down; start; lead A; lead B; wait 1m; routes 1:b; wait 15m; b has 1 2`,
+	"a line is removed":                 `routes 1:a/A 2:b; a: down; start; lead A; lead B; wait 1m; routes 1:b; wait 15m; b has 1 2`,
 	"two recipients become two others":  `routes 1:a 1:b; a: down; b: down; start; lead A; wait 1m; routes 1:c 1:d; wait 15m; a has; b has; c has 1; d has 1`,
 	"one of two recipients is replaced": `routes 1:a 1:b; a: down; b: down; start; lead A; wait 1m; b: up; routes 1:c 1:b; wait 15m; a has; b has 1; c has 1`,
-	"what waits at the second of two moves": `
+	"leads that wait at the second of two receivers move": `
 		routes 1:a 1:b; b: full; start; lead A; wait 1m; stop; lead A; wait 1s; routes 1:c 1:d 1:e; start; lead A; wait 1m
 		a has 1; c has 2 3; d has 1-3; e has 1-3`,
-	"a kind takes the place of another":            `routes 1:a/A email.2:d/B; a: down; d: down; start; lead A; lead B; wait 1m; a: up; routes email.1:c/A 2:a/B; wait 15m; a has 2; c has 1; d has`,
-	"one of two kinds goes":                        `routes 1:a email.1:b; a: down; b: down; start; lead A; wait 1m; routes email.1:c; wait 15m; c has 1`,
+	"a kind replaces another":                      `routes 1:a/A email.2:d/B; a: down; d: down; start; lead A; lead B; wait 1m; a: up; routes email.1:c/A 2:a/B; wait 15m; a has 2; c has 1; d has`,
+	"one of two kinds is removed":                  `routes 1:a email.1:b; a: down; b: down; start; lead A; wait 1m; routes email.1:c; wait 15m; c has 1`,
 	"each kind gets another address":               `routes 1:a email.2:b; b: down; start; lead A; wait 1m; routes email.1:d 2:c; wait 15m; a has 1; c has; d has 1`,
-	"what is added gets nothing old":               `routes 1:a; a: down; start; lead A; wait 1m; a: up; routes email.1:b 2:a 2:c; wait 15m; a has 1; b has; c has`,
-	"types that are added begin with what is new":  `routes 1:a; start; lead A; gone A; wait 1s; routes 1:a@contact_request.created,insertion.>; wait 1m; gone A; wait 1m; a took 1 3`,
+	"an added line gets nothing old":               `routes 1:a; a: down; start; lead A; wait 1m; a: up; routes email.1:b 2:a 2:c; wait 15m; a has 1; b has; c has`,
+	"added types start with new events":            `routes 1:a; start; lead A; gone A; wait 1s; routes 1:a@contact_request.created,insertion.>; wait 1m; gone A; wait 1m; a took 1 3`,
 	"two addresses take over, one of them is down": `routes 1:a; a: down; d: down; start; lead A; wait 2s; routes 1:c 1:d; wait 2m; routes 1:c 1:d 2:a/X; wait 2m; d: up; wait 10m; c took 1; d took 1`,
 	"a line is put back":                           `routes 1:a/A 2:b; start; lead A; wait 1m; routes 1:b; wait 15m; consumers b; lead A; wait 1m; routes 1:a/A 2:b; wait 2s; lead A; wait 1m; a took 1 3; b took 2`,
-	"a line goes while the publisher is behind": `
+	"a line is removed while the publisher is behind": `
 		behind; routes 1:a; start; held A; wait 1s; routes 1:b; wait 20m; publish; wait 1m; b took 1
 		on time; wait 11m; consumers b`,
 	"a change before the forwarder has begun": `
 		routes 1:a; no stream; start; wait 1m; stream; lead A; wait 1ms; routes 1:b; wait 1m; b took 1`,
 	"a change while NATS is away": `
 		routes 1:a; start; lead A; wait 1m; no stream; held A; wait 1s; routes 1:b/A 2:a; wait 10m; stream; held A; publish; wait 2m; a has 1; b has 2 3`,
-	"a table that is read at a start while NATS is away": `
+	"a table that is read at startup while NATS is away": `
 		routes 1:a; start; lead A; wait 1m; no stream; held A; wait 1s; stop; routes 1:b/A 2:a; start; wait 10m; stream; held A; publish; wait 2m; a has 1; b has 2 3`,
 
-	"Retry-After outlives changes":                   `routes 1:a; start; a: wait 30m; lead A; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 1`,
-	"what is perhaps delivered is tried three times": `routes 1:a; start; a: lost; lead A; wait 2s; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 3; letters 1`,
-	"a receiver has failed since before the changes": `routes 1:a; start; a: full; lead A; wait 1m; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; failing a 20m`,
-	"a send in hand outlives changes":                `routes 1:a; start; a: slow 50s; lead A; wait 1s; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 1; a took 1`,
+	"Retry-After outlives changes":                         `routes 1:a; start; a: wait 30m; lead A; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 1`,
+	"a possibly delivered lead is tried three times":       `routes 1:a; start; a: lost; lead A; wait 2s; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 3; letters 1`,
+	"a receiver has been failing since before the changes": `routes 1:a; start; a: full; lead A; wait 1m; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; failing a 20m`,
+	"a send under way outlives changes":                    `routes 1:a; start; a: slow 50s; lead A; wait 1s; routes 1:b/Z 2:a; wait 90s; routes 1:a; wait 25m; a called 1; a took 1`,
 
 	// Leads that no line takes.
-	"no line takes it any more": `
+	"no line takes it any longer": `
 		routes 1:a; a: down; start; lead A; lead B; wait 1m; routes 1:b/B; wait 1h; lost 1; b has 2; stop; start; wait 1m; lost 1; routes 1:b; wait 1h; lost 0; b has 1 2`,
-	"more than a worker fetches hold up no other": `
+	"more than a worker fetches delay no other": `
 		routes 1:a; a: down; start; lead A 1005; lead B; wait 1s; routes 1:b/B; wait 2m; b took 1006`,
 	"no line ever took it": `
 		agencies A B; untaken; routes 1:a/A; lead B; wait 1s; start; lead A; halt B; lead C; wait 1m; untaken 0
@@ -734,8 +734,8 @@ var stories = map[string]string{
 		stop; start; wait 1m; untaken 2; erase 1; wait 1m; untaken 1; routes 1:a/A 2:b/B; wait 1m; untaken 0
 		lead B; wait 1m; a took 2; b took 7`,
 
-	// What the status says of an event.
-	"who has an event": `
+	// What the status reports of an event.
+	"which receivers have an event": `
 		routes 1:a 1:b/A; lead A; wait 1s; b: down; start; lead A; lead B; halt A; held A; wait 1m
 		event 1; event 2 a:listed b:waits; event 3 a:listed; event 4; event 5 a:waits b:waits
 		b: unfit; wait 10m; event 2 a:listed b:listed; stop; start; event 2 a:listed b:listed; event 1`,
@@ -744,6 +744,6 @@ var stories = map[string]string{
 	"of receivers that were removed": `
 		routes 1:a 1:b; b: down; start; lead A; wait 1m; event 1 a:listed b:waits; routes 1:a 1:c; wait 10m; lead A; wait 1m
 		event 1 a:listed b:listed; event 2 a:listed c:listed; routes 1:a; wait 1h; routes 1:a/A; wait 1m; event 2 a:listed c:done`,
-	"of one that goes nowhere any more": `
+	"of an event that no longer goes anywhere": `
 		routes 1:a 1:b; start; lead A; wait 1m; b: down; lead A; wait 1m; routes 1:a; wait 5m; event 1 a:listed b:listed; event 2 a:listed`,
 }

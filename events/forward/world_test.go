@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// bubble is a test in virtual time. Goroutines of the server may look once more whether it is down after it is.
+// bubble is a test in virtual time. Goroutines of the server may look again whether it is down after it is.
 func bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func newWorld(t *testing.T, routes ...Route) *world {
 	return w
 }
 
-// worldOn is a world on a server that is there.
+// worldOn is a world on an existing server.
 func worldOn(t *testing.T, s *natsd.Server) *world {
 	t.Helper()
 	nc, err := s.Connect("test")
@@ -352,7 +352,7 @@ func (w *world) forwarder() *Forwarder {
 	return f
 }
 
-// start runs a forwarder in virtual time until its consumers are there; see launch.
+// start runs a forwarder in virtual time until its consumers exist; see launch.
 func (w *world) start(change ...func(*Forwarder)) (f *Forwarder, stop func() error) {
 	w.t.Helper()
 	defer time.Sleep(2 * time.Second)

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden mails of testdata again")
 
-func TestMailsLookAsTheyArePinned(t *testing.T) {
+func TestMailsMatchTheirGoldenFiles(t *testing.T) {
 	o := newReceiver(t, nil)
 	forwardtest.Pinned(t, *update, ".eml", func(s forwardtest.Sample) []byte {
 		if strings.HasSuffix(s.Name, ".full") { // a mail always shows the whole person
@@ -66,7 +66,7 @@ func TestIdsAreTheSameForTheSameDelivery(t *testing.T) {
 	}
 }
 
-func TestAnAnswerGoesToThePersonIfItCan(t *testing.T) {
+func TestAReplyGoesToThePersonWherePossible(t *testing.T) {
 	o := newReceiver(t, nil)
 	for email, want := range map[string]string{
 		"nora.beispiel@example.org": "nora.beispiel@example.org", " nora@example.org ": "nora@example.org",
@@ -127,7 +127,7 @@ func TestALetterArrivesWithItsFile(t *testing.T) {
 		err := o.SendLetter(t.Context(), l)
 		tellsNothing(t, err)
 		if meaning(err) == taken {
-			t.Error("a refused recipient counts as taken")
+			t.Error("a refused recipient counts as accepted")
 		}
 	})
 }
@@ -291,6 +291,6 @@ func TestADestinationNamesTheHostAndNobody(t *testing.T) {
 		t.Error("two receivers, one destination")
 	}
 	if traits(func(o *Options) { o.Password = "two" }) != one {
-		t.Error("a new password makes another destination")
+		t.Error("a new password changes the destination")
 	}
 }

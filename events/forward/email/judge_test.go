@@ -78,7 +78,7 @@ func judge(t *testing.T) (address string, readings func() reading) {
 	next := func() string {
 		text, ok := <-said
 		if !ok {
-			t.Fatal("the judge has gone")
+			t.Fatal("the judge has exited")
 		}
 		return text
 	}

@@ -89,7 +89,7 @@ func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
 	}
 	o.OpenImmo = false
 	if len(composed(t, o, delivery(t)).file) > 0 {
-		t.Error("a feedback that nobody asked for")
+		t.Error("a feedback that was not requested")
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"doorbell/events/forward/forwardtest"
 )
 
-// TestEveryAnswerHasItsMeaning: what a server may say at any step, what it means until the content
-// was sent, and what it means then.
-func TestEveryAnswerHasItsMeaning(t *testing.T) {
+// TestEveryResponseHasItsMeaning lists what a server may say at any step, and what it means before
+// and after the content was sent.
+func TestEveryResponseHasItsMeaning(t *testing.T) {
 	for _, row := range []struct{ says, before, after, words string }{
 		{"", taken, taken, ""},
 		{"421 4.3.2 going down", later, later, "421 4.3.2"},
@@ -149,7 +149,7 @@ func TestMailAndPasswordTravelUnderTLS(t *testing.T) {
 	}
 }
 
-// scripted opens a receiver whose server says something else at one step.
+// scripted opens a receiver whose server responds differently at one step.
 func scripted(step, says string) func(t *testing.T) forward.Receiver {
 	return func(t *testing.T) forward.Receiver {
 		return (&script{says: map[string]string{step: says}}).receiver(t, nil)

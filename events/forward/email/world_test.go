@@ -21,7 +21,7 @@ import (
 	"doorbell/events/forward/forwardtest"
 )
 
-// now is shortly after what the examples tell of.
+// now is shortly after the examples.
 var now = time.Date(2026, 11, 20, 9, 42, 1, 0, time.UTC)
 
 func newReceiver(t testing.TB, change func(*Options)) *Receiver {
@@ -105,7 +105,7 @@ func meaning(err error) string {
 	return err.Error()
 }
 
-// tellsNothing fails where an error holds an address, a name, a password or what a server said.
+// tellsNothing fails where an error holds an address, a name, a password or a server's response.
 func tellsNothing(t testing.TB, err error) {
 	t.Helper()
 	for _, secret := range strings.Fields("@ office zurich nora Nora Beispiel hunter2 leads-user greylisted unknown> relaying SMTP,") {
@@ -160,8 +160,8 @@ func readParts(t testing.TB, contentType string, body io.Reader, parts map[strin
 	}
 }
 
-// script is a server that answers each step as it is scripted, and otherwise as a good server
-// says. Without TLS it runs on one end of a pipe, also in virtual time. With methods it wants the password.
+// script is a server that responds to each step as scripted, and otherwise as a good server
+// does. Without TLS it runs on one end of a pipe, also in virtual time. With methods it wants the password.
 type script struct {
 	says  map[string]string // by step: "" greeting, EHLO, MAIL, RCPT, DATA, "." after the content
 	mails []string          // contents that were taken
@@ -169,7 +169,7 @@ type script struct {
 	tls                           *tls.Config
 	implicit, offersTLS, underTLS bool
 	methods                       []string
-	envelope                      []string // what was said of the last mail
+	envelope                      []string // the envelope of the last mail
 }
 
 const (
@@ -188,7 +188,7 @@ func (s *script) dial(context.Context, string, string) (net.Conn, error) {
 		go serve(theirs)
 		return ours, nil
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // where TLS meets none, both may write first
+	l, err := net.Listen("tcp", "127.0.0.1:0") // where only one side speaks TLS, both may write first
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (s *script) serve(c net.Conn) {
 	}
 }
 
-// say answers, and is false where the conversation is over.
+// say responds, and is false when the conversation is over.
 func (s *script) say(c net.Conn, step, good string) bool {
 	answer := s.says[step]
 	switch answer {

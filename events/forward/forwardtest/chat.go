@@ -131,7 +131,7 @@ func Pinned(t *testing.T, update bool, suffix string, made func(Sample) []byte) 
 	must(t, err)
 	for _, file := range files {
 		if !slices.Contains(names, file) {
-			t.Errorf("%s is of no sample", file)
+			t.Errorf("%s belongs to no sample", file)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Answer struct {
 	// Open makes a receiver whose other end answers so.
 	Open  func(t *testing.T) forward.Receiver
 	Want  Want
-	After time.Duration // what a Retry asks for
+	After time.Duration // the delay that a Retry asks for
 	Says  string        // what the error contains
 }
 
@@ -108,7 +108,7 @@ func (s Suite) traits(t *testing.T) {
 	}
 }
 
-// everyMessage sends each type, tests and digests: one message for each delivery, and a test says that it is one.
+// everyMessage sends each type, tests and digests: one message for each delivery, and a test is marked as one.
 func (s Suite) everyMessage(t *testing.T) {
 	p := s.Works(t)
 	lead := one(Lead(t, "A100", 1))
@@ -135,7 +135,7 @@ func (s Suite) everyMessage(t *testing.T) {
 	}
 	says := func(n int) int { return strings.Count(strings.ToLower(p.Took()[n]), "test") }
 	if says(1) <= says(0) {
-		t.Error("a test does not say that it is one")
+		t.Error("a test is not marked as one")
 	}
 	for _, alert := range []bool{false, true} {
 		if err := forward.SendTest(t.Context(), p.Receiver, forward.TestAgency, alert); err != nil {
@@ -207,7 +207,7 @@ func (s Suite) noAnswer(t *testing.T) {
 	lead := one(Lead(t, "A100", 1))
 	var retry *forward.Retry
 	if err := s.send(t, time.Minute, s.Away(t), lead); !errors.As(err, &retry) || retry.Reason == "" {
-		t.Errorf("away: %v, want a *forward.Retry with a reason", err)
+		t.Errorf("unreachable: %v, want a *forward.Retry with a reason", err)
 	}
 	begin := time.Now()
 	if err := s.send(t, 300*time.Millisecond, s.Silent(t), lead); !errors.As(err, &retry) || time.Since(begin) > 5*time.Second {

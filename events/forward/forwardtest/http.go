@@ -14,7 +14,7 @@ import (
 	"doorbell/events/forward"
 )
 
-// Reply is what an HTTP endpoint answers, and what that means.
+// Reply is a response of an HTTP endpoint, and what it means.
 type Reply struct {
 	Status     int
 	Body       string

@@ -18,11 +18,11 @@ var (
 	entity  = regexp.MustCompile(`&(?:amp|lt|gt);`)
 )
 
-// checkMessage holds a payload against the limits that Slack documents, and against what we promise of
-// strangers' texts. That it has Slack's form is for Slack's types to say.
+// checkMessage checks a payload against the limits that Slack documents, and against what we promise of
+// strangers' texts. Slack's types check that it has Slack's form.
 func checkMessage(body []byte) error {
 	if !utf8.Valid(body) || len(body) > 10_000 {
-		return fmt.Errorf("%d bytes, or no UTF-8", len(body))
+		return fmt.Errorf("%d bytes, or not UTF-8", len(body))
 	}
 	var m struct {
 		Mrkdwn      *bool `json:"mrkdwn"`
@@ -62,7 +62,7 @@ func checkMessage(body []byte) error {
 			}
 			return checkText(text, units(text))
 		default:
-			return fmt.Errorf("%q is no type that we use", kind)
+			return fmt.Errorf("%q is not a type that we use", kind)
 		}
 		return nil
 	})
@@ -78,7 +78,7 @@ func units(text any) int {
 	return len(utf16.Encode([]rune(s)))
 }
 
-// checkText: 1 to 3,000 characters, nothing that steers, and no < or & that is not ours.
+// checkText: 1 to 3,000 characters, no control characters, and no < or & that is not ours.
 func checkText(rest string, units int) error {
 	if units == 0 || units > 3_000 {
 		return fmt.Errorf("a text of %d characters", units)

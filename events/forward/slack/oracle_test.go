@@ -13,10 +13,10 @@ import (
 	"doorbell/schemas/skiptest"
 )
 
-// interop is where the foreign programs are, Slack's type definitions and the TypeScript compiler among them.
+// interop is where the third-party programs are, Slack's type definitions and the TypeScript compiler among them.
 const interop = "../../../schemas/interop"
 
-// opening says what a payload must be: the arguments of Slack's own webhook client, its blocks of the kinds that Slack knows.
+// opening declares what a payload must be: the arguments of Slack's own webhook client, its blocks of the kinds that Slack knows.
 // That client leaves out mrkdwn, which the documentation of message payloads has.
 const opening = `import type { KnownBlock, MessageAttachment } from '@slack/types';
 import type { IncomingWebhookSendArguments } from '@slack/webhook';
@@ -27,7 +27,7 @@ type Message = Omit<IncomingWebhookSendArguments, 'blocks' | 'attachments'> &
 
 `
 
-// noMessages are what the types must refuse, or they would judge nothing.
+// noMessages are what the types must refuse; otherwise they check nothing.
 var noMessages = map[string]string{
 	"a header with mrkdwn":      `{"text":"","mrkdwn":false,"blocks":[{"type":"header","text":{"type":"mrkdwn","text":"a"}}]}`,
 	"an unknown block":          `{"text":"","mrkdwn":false,"blocks":[{"type":"headline","text":{"type":"plain_text","text":"a"}}]}`,
@@ -37,9 +37,9 @@ var noMessages = map[string]string{
 	"a colour that is a number": `{"text":"","mrkdwn":false,"blocks":[],"attachments":[{"color":1,"blocks":[]}]}`,
 }
 
-// TestSlacksTypesTakeEveryPayload has an independent judge: Slack's published type definitions, checked by the TypeScript
-// compiler, which also fails where what must be refused is not.
-func TestSlacksTypesTakeEveryPayload(t *testing.T) {
+// TestSlacksTypesAcceptEveryPayload has an independent judge: Slack's published type definitions,
+// checked by the TypeScript compiler, which also fails where it does not refuse what it must.
+func TestSlacksTypesAcceptEveryPayload(t *testing.T) {
 	var program strings.Builder
 	program.WriteString(opening)
 	for i, s := range forwardtest.Samples(t) {
@@ -51,7 +51,7 @@ func TestSlacksTypesTakeEveryPayload(t *testing.T) {
 		fmt.Fprintf(&program, "// @ts-expect-error %s\nexport const no%d: Message = %s;\n", name, i, payload)
 	}
 	if out, err := compile(t, program.String()); err != nil {
-		t.Errorf("Slack's types and we do not agree: %v\n%s", err, out)
+		t.Errorf("Slack's types and our checks disagree: %v\n%s", err, out)
 	}
 }
 

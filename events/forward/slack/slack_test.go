@@ -25,13 +25,13 @@ var chat = forwardtest.Chat{
 
 var update = flag.Bool("update", false, "write the payloads in testdata again")
 
-func TestEveryKindOfMessageLooksAsItIsPinned(t *testing.T) { chat.Pinned(t, *update) }
+func TestEveryKindOfMessageMatchesItsGoldenFile(t *testing.T) { chat.Pinned(t, *update) }
 
 func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) { chat.Limits(t) }
 
 func FuzzRender(f *testing.F) { chat.Fuzz(f, append([]string{"<!channel>"}, forwardtest.Worst...)...) }
 
-// TestItIsAReceiverLikeAllOthers: Slack's own word decides what a response means, else the status.
+// TestItIsAReceiverLikeAllOthers: Slack's own word decides what a response means, otherwise the status.
 func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	const page = "<html>nora.beispiel@example.org " + secretPath + "</html>"
 	later := forwardtest.Retry
@@ -59,7 +59,7 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	}, "sEcReT", "html", "nora", "elsewhere")
 }
 
-func TestAnAddressThatIsNoWebhooksIsRefusedAndNotQuoted(t *testing.T) {
+func TestAnAddressThatIsNotAWebhookIsRefusedAndNotQuoted(t *testing.T) {
 	chat.Addresses(t, map[string]string{
 		"":                                      "no address to post to",
 		"sEcReT":                                "no address to post to",

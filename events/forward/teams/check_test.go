@@ -18,11 +18,11 @@ const published = 28
 
 var ourURL = regexp.MustCompile(`^(?:https?|mailto|tel):[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+$`)
 
-// checkMessage holds a payload against what Microsoft documents, and against what we promise of
+// checkMessage checks a payload against what Microsoft documents, and against what we promise of
 // strangers' texts: TextBlock and FactSet, in which Markdown is interpreted, have no place in it.
 func checkMessage(body []byte) error {
 	if !utf8.Valid(body) || 2*len(utf16.Encode([]rune(string(body)))) > published*1024 {
-		return fmt.Errorf("%d bytes, or no UTF-8", len(body))
+		return fmt.Errorf("%d bytes, or not UTF-8", len(body))
 	}
 	count := map[string]int{}
 	err := forwardtest.Objects(body, func(o map[string]any) error {
@@ -58,7 +58,7 @@ func checkMessage(body []byte) error {
 	return err
 }
 
-// checkText: nothing that steers, on one line, and no function.
+// checkText: no control characters, one line, and no function.
 func checkText(text string) error {
 	if text == "" || strings.Contains(text, "{{") {
 		return errors.New("an empty text, or one with a function")

@@ -33,7 +33,7 @@ var chat = forwardtest.Chat{
 
 var update = flag.Bool("update", false, "write the payloads in testdata again")
 
-func TestEveryKindOfMessageLooksAsItIsPinned(t *testing.T) { chat.Pinned(t, *update) }
+func TestEveryKindOfMessageMatchesItsGoldenFile(t *testing.T) { chat.Pinned(t, *update) }
 
 // TestMicrosoftsLibraryReadsEveryCard has an independent judge, which must also refuse what is wrong.
 func TestMicrosoftsLibraryReadsEveryCard(t *testing.T) {
@@ -104,7 +104,7 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	}, "sEcReT", "/workflows/", "nora", "html")
 }
 
-func TestAnAddressThatIsNoWorkflowsIsRefusedAndNotQuoted(t *testing.T) {
+func TestAnAddressThatIsNotAWorkflowIsRefusedAndNotQuoted(t *testing.T) {
 	const azure = "https://prod-01.westeurope.logic.azure.com:443/workflows/sEcReT/triggers/manual/paths/invoke?api-version=2016-06-01"
 	const platform = "https://x.01.environment.api.powerplatform.com:443/powerautomate/automations/direct/workflows/sEcReT/triggers/manual/paths/invoke"
 	chat.Addresses(t, map[string]string{

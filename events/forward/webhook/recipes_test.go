@@ -26,21 +26,21 @@ import (
 	"doorbell/events/forward/webhook"
 )
 
-// service answers like one that a recipe is for, as far as its documentation says what it demands.
+// service responds like one that a recipe is for, as far as its documentation states what it demands.
 type service struct {
 	path string
 	// credential is what is written in the recipe, and what the service knows instead.
 	credential, secret string
 	// knows reports whether a request brings the credential; nil: it is part of the address.
 	knows func(http.Header, string) bool
-	// body is the JSON Schema of what it takes; refuses finds what a schema cannot say.
+	// body is the JSON Schema of what it accepts; refuses finds what a schema cannot express.
 	body    string
 	refuses func(h http.Header, body string) bool
 	// The statuses with which it takes something, and answers a wrong credential and too many requests,
 	// after which it wants a pause.
 	takes, denied, limited int
 	wait                   time.Duration
-	waitIn                 string // the body that says so, instead of Retry-After
+	waitIn                 string // the body that asks to wait, instead of Retry-After
 }
 
 func bearer(h http.Header, secret string) bool { return h.Get("Authorization") == "Bearer "+secret }
@@ -70,7 +70,7 @@ var services = map[string]service{
 		takes: 200, denied: 403, limited: 404,
 	},
 	// https://developers.hubspot.com/docs/api-reference/crm-contacts-v3/guide: a text for each property,
-	// 201; a known e-mail address is a 409, one that is none a 400.
+	// 201; a known e-mail address is a 409, an invalid one a 400.
 	"hubspot": {
 		path: "/crm/v3/objects/contacts", credential: "THE_TOKEN_OF_YOUR_PRIVATE_APP", secret: "pat-eu1-sentinel", knows: bearer,
 		body: `{"type":"object","additionalProperties":false,"required":["properties"],"properties":{"properties":{
@@ -133,7 +133,7 @@ func titleOf(h http.Header) string {
 	return title
 }
 
-// texts are all texts of a JSON document; of what is none, all of it.
+// texts are all texts of a JSON document; if it is not JSON, the whole document.
 func texts(body string) (all []string) {
 	var value any
 	if json.Unmarshal([]byte(body), &value) != nil {
@@ -196,8 +196,8 @@ func recipe(t *testing.T, name, credential, secret string) string {
 	return strings.ReplaceAll(string(text), credential, secret)
 }
 
-// TestRecipesAreTakenByTheServicesThatTheyAreFor sends leads as agencies get them to a server for each recipe.
-func TestRecipesAreTakenByTheServicesThatTheyAreFor(t *testing.T) {
+// TestEachServiceAcceptsItsRecipe sends leads as agencies get them to a server for each recipe.
+func TestEachServiceAcceptsItsRecipe(t *testing.T) {
 	files, _ := filepath.Glob("recipes/*.json")
 	if len(files) != len(services) {
 		t.Errorf("there are %d recipes and %d services", len(files), len(services))
@@ -259,7 +259,7 @@ func TestRecipesAreTakenByTheServicesThatTheyAreFor(t *testing.T) {
 				var refused *forward.Refused
 				err := w.Send(t.Context(), one(leadOf(t, events.Contact{Email: "@@"}, "")))
 				if !errors.As(err, &refused) || refused.Certain {
-					t.Errorf("an address that is none: %v", err)
+					t.Errorf("an invalid address: %v", err)
 				}
 			}
 			limited = true

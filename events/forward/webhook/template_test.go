@@ -102,7 +102,7 @@ func TestALeafIsTextOrKeepsItsTypeOrIsDropped(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRenderedIsRefusedAlone(t *testing.T) {
+func TestAnEventThatCannotBeRenderedIsRefusedAlone(t *testing.T) {
 	r := receive(t, taken)
 	w := open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":{"m":"{{index .contact.message 99}}"}}`)})
 	err := w.Send(t.Context(), one(leadOf(t, events.Contact{Message: person}, "")))
@@ -122,7 +122,7 @@ func TestWhatCannotBeRenderedIsRefusedAlone(t *testing.T) {
 	}
 }
 
-func TestStatusesThatAreDoneAreAccepted(t *testing.T) {
+func TestATemplateListsFurtherStatusesThatMeanDone(t *testing.T) {
 	for status, want := range map[int]string{200: "done", 409: "done", 413: "certainly never", 422: "never", 401: "waits", 500: "later"} {
 		r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		w := open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":"x","done":[409]}`)})
@@ -132,7 +132,7 @@ func TestStatusesThatAreDoneAreAccepted(t *testing.T) {
 	}
 }
 
-func TestMethodTypeAndHeadersAreThoseOfTheTemplate(t *testing.T) {
+func TestMethodTypeAndHeadersComeFromTheTemplate(t *testing.T) {
 	var method string
 	r := &receiver{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
@@ -160,7 +160,7 @@ func TestMethodTypeAndHeadersAreThoseOfTheTemplate(t *testing.T) {
 	}
 }
 
-func TestAMistakeInATemplateIsSaidWithItsPlaceAndNothingIsQuoted(t *testing.T) {
+func TestAMistakeInATemplateIsReportedByPositionWithoutQuotingIt(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                               "line 1: the document has no end",
 		"{\n\"body\": {\"sentinel\": 1}": "line 2: the document has no end",

@@ -138,7 +138,7 @@ func TestBodyAndHeadersAreThoseOfTheEvent(t *testing.T) {
 	}
 	if err := w.Send(t.Context(), test); err != nil || r.header.Get("doorbell-test") != "true" ||
 		r.header.Get("ce-origin") != "replay" || !strings.Contains(string(r.body), `"origin":"replay"`) {
-		t.Errorf("a test of what is replayed: %v, %v", err, r.header)
+		t.Errorf("a test of a replay: %v, %v", err, r.header)
 	}
 }
 
@@ -171,7 +171,7 @@ func outcome(err error) string {
 	return "untyped: " + err.Error()
 }
 
-func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
+func TestANetworkFailureIsRetriedAndReportedWithoutTheAddress(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	untrusted := httptest.NewTLSServer(http.HandlerFunc(taken))
@@ -209,7 +209,7 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
+func TestAnEndlessResponseIsGivenUpOn(t *testing.T) {
 	raw := func(begin, again string) http.HandlerFunc { // then, as long as the other side takes it
 		return func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := w.(http.Hijacker).Hijack()
@@ -238,7 +238,7 @@ func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAddressesAndSecretsThatAreNoneAreRefusedWithoutQuotingThem(t *testing.T) {
+func TestInvalidAddressesAndSecretsAreRefusedWithoutQuotingThem(t *testing.T) {
 	const good = "https://hooks.example.com/sentinel-token"
 	short := "whsec_" + base64.StdEncoding.EncodeToString([]byte("sentinel-token"))
 	for _, c := range []struct {

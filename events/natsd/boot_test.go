@@ -28,8 +28,8 @@ func onFolder(t *testing.T) Options {
 	return o
 }
 
-// fail starts a server that has no time, until a number of starts in a row have failed. It returns how
-// many succeeded: a fast one may be ready all the same, which ends the count.
+// fail starts a server without time to start, until a number of starts in a row have failed. It returns how
+// many succeeded: a fast one may be ready nevertheless, which ends the count.
 func fail(t *testing.T, o Options, times int) (ready int) {
 	t.Helper()
 	o.StartTimeout = time.Nanosecond
@@ -137,7 +137,7 @@ func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 	must(t, s.check())
 }
 
-func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testing.T) {
+func TestAStreamTakenOfflineForADamagedConsumerIsRecreated(t *testing.T) {
 	o := onFolder(t)
 	s, _ := startAndLook(t, o)
 	_, js := connect(t, s)
@@ -158,7 +158,7 @@ func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMadeAgain(t *testi
 }
 
 // A process that is killed while it makes a stream leaves a folder without one.
-func TestAStreamThatWasNeverFinishedIsRemovedAndKeepsNoServerIll(t *testing.T) {
+func TestAnUnfinishedStreamIsRemovedAndTheServerIsHealthy(t *testing.T) {
 	o := onFolder(t)
 	must(t, os.MkdirAll(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS_REPLAY/msgs"), 0o700))
 	s, logged := startAndLook(t, o)

@@ -171,7 +171,7 @@ func TestAGuestCannotListenToTheRelaysInbox(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoKnowsTheCredentialsComesIn(t *testing.T) {
+func TestOnlyAClientWithTheCredentialsIsAdmitted(t *testing.T) {
 	withUser := func(o *Options) { o.GuestUser, o.GuestPassword = "crm", "s3cret" }
 	withToken := func(o *Options) { o.GuestToken = "t0ken" }
 	for _, c := range []struct {
@@ -227,7 +227,7 @@ func TestAStartThatCannotWorkSaysWhyImmediately(t *testing.T) {
 		"no host":               {t.Context(), Options{Listen: "4222"}, ErrAddress},
 		"no port":               {t.Context(), Options{Listen: "127.0.0.1"}, ErrAddress},
 		"a named port":          {t.Context(), Options{Listen: "127.0.0.1:nats"}, ErrAddress},
-		"a port that is none":   {t.Context(), Options{Listen: "127.0.0.1:70000"}, ErrAddress},
+		"an invalid port":       {t.Context(), Options{Listen: "127.0.0.1:70000"}, ErrAddress},
 		"another machine":       {t.Context(), Options{Listen: "192.0.2.1:4222", GuestToken: "t0ken"}, ErrAddress},
 		"a port in use":         {t.Context(), Options{Listen: taken.Addr().String()}, ErrPortInUse},
 		"a file for the folder": {t.Context(), Options{StoreDir: file}, syscall.ENOTDIR},
@@ -312,7 +312,7 @@ func TestNoSecretIsLoggedOrReported(t *testing.T) {
 			fmt.Fprintln(&out, err)
 			continue
 		}
-		time.Sleep(50 * time.Millisecond) // what it says on its way to nowhere gives no signal
+		time.Sleep(50 * time.Millisecond) // nothing signals that its message was dropped
 		nc.Close()
 	}
 	if text := out.String(); strings.Contains(text, "SENTINEL") || strings.Contains(text, s.password) {
@@ -329,7 +329,7 @@ func TestAConnectionWaitsForItsServer(t *testing.T) {
 	must(t, err)
 	defer nc.Close()
 	if nc.IsConnected() || nc.Publish("x", nil) == nil {
-		t.Fatal("something is there, or a publish is kept for later")
+		t.Fatal("there is a server, or a publish is kept for later")
 	}
 	must(t, s.Restart(t.Context()))
 	for deadline := time.Now().Add(time.Minute); !nc.IsConnected(); time.Sleep(10 * time.Millisecond) {

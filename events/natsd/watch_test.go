@@ -101,7 +101,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	}
 	must(t, os.Remove(ballast))
 	if err := publish(t, js); err == nil {
-		t.Fatal("the stock server recovers by itself: the restart is not needed any more")
+		t.Fatal("the stock server recovers by itself: the restart is no longer needed")
 	}
 	must(t, s.RunOnce(t.Context()))
 	if h := s.Status(); h.Restarts != 1 || h.Problem != "" {
@@ -115,7 +115,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	}
 	for _, line := range []string{"takes no events", "is restarted", "works again"} {
 		if n := strings.Count(out.String(), line); n != 1 {
-			t.Errorf("%q is said %d times:\n%s", line, n, out.String())
+			t.Errorf("%q is logged %d times:\n%s", line, n, out.String())
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts > 0 {
-		t.Fatalf("%v, %d restarts: it may become well by itself", err, s.Status().Restarts)
+		t.Fatalf("%v, %d restarts: it may recover by itself", err, s.Status().Restarts)
 	}
 	eventually(t, "restarted", func() bool { return s.RunOnce(t.Context()) == nil })
 	eventually(t, "published", func() bool { return publish(t, js) == nil })

@@ -58,9 +58,9 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "B200", 0)
 }
 
-// TestAClusterThatHasForgottenIDsGoesOn has a cluster that refuses none of the ids that it holds, as after a new leader that
-// has not read them.
-func TestAClusterThatHasForgottenIDsGoesOn(t *testing.T) {
+// TestTheRelayContinuesOnAClusterThatHasForgottenIDs has a cluster that refuses none of the ids
+// that it holds, like a new leader that has not read them.
+func TestTheRelayContinuesOnAClusterThatHasForgottenIDs(t *testing.T) {
 	t.Parallel()
 	b := clusterBell(t, natsdtest.Start(t))
 	narrow := b.o.StreamConfig()

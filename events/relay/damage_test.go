@@ -53,7 +53,7 @@ func damageable(t *testing.T) (b *bell, folders [2]string) {
 	return b, folders
 }
 
-// damage changes one place of one file, and says which.
+// damage changes one place of one file, and returns which.
 func damage(t *testing.T, r *rand.Rand, dir string) string {
 	t.Helper()
 	var files []string
@@ -182,7 +182,7 @@ func startOnce(folder string) {
 	s.Shutdown()
 }
 
-// tooMuchMemory is what a process says that endWithMemory ends.
+// tooMuchMemory is what a process prints that endWithMemory ends.
 const tooMuchMemory = "the server takes memory without end"
 
 // endWithMemory ends the process, as the system would, where one flipped bit in the sequence of a message makes the server take memory
@@ -217,7 +217,7 @@ func readAll(s *natsd.Server) error {
 	return nil
 }
 
-// consumed reads the stream as a consumer does, until all of the log was there.
+// consumed reads the stream as a consumer does, until it has all of the log.
 func (b *bell) consumed(ctx context.Context) error {
 	want := map[string]bool{}
 	for _, a := range []string{"A100", "B200"} {

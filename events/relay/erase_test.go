@@ -83,8 +83,8 @@ func TestAnEventWithoutAnAcknowledgementIsErased(t *testing.T) {
 	}
 }
 
-// TestNothingIsPublishedBeforeWhatIsPendingIsDone has a task that fails once.
-func TestNothingIsPublishedBeforeWhatIsPendingIsDone(t *testing.T) {
+// TestNothingIsPublishedBeforePendingTasksAreDone has a task that fails once.
+func TestNothingIsPublishedBeforePendingTasksAreDone(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
 	failures := 1

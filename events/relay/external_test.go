@@ -20,7 +20,7 @@ func (p *process) dialled(d natsd.Dial) *bell {
 	return bellOn(p.t, nc)
 }
 
-// ways are how one proves oneself to a server: its settings, and ours, which are right or wrong.
+// ways are how a client authenticates to a server: its settings, and ours, which are right or wrong.
 func ways(t *testing.T) map[string]struct {
 	settings     string
 	right, wrong natsd.Dial
@@ -53,7 +53,7 @@ func ways(t *testing.T) map[string]struct {
 	}
 }
 
-func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
+func TestExternalServersAcceptEventsWithEveryKindOfAuthentication(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways(t) {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			if err := stranger.relay().RunOnce(ctx); err == nil {
-				t.Error("whoever proves nothing gets in")
+				t.Error("a client without credentials is admitted")
 			}
 			b := p.dialled(way.right)
 			stop := b.start(b.relay())

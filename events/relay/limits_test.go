@@ -113,7 +113,7 @@ func TestTailReadsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestTailFollowsUntilTheStreamIsMadeAnew(t *testing.T) {
+func TestTailFollowsUntilTheStreamIsRecreated(t *testing.T) {
 	t.Parallel()
 	b := newBell(t)
 	b.log.ring(t, "A100", 3)

@@ -64,7 +64,7 @@ func (b *bell) makeAnew() {
 	})
 }
 
-func TestAStreamThatIsMadeAnewIsFilledFromTheLog(t *testing.T) {
+func TestARecreatedStreamIsFilledFromTheLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		strays  int  // messages of others, which are purged again
 		embeds  bool // the server is ours
@@ -142,7 +142,7 @@ func TestALostTailIsNoticedBehindAReconnect(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
-func TestWhatWasPurgedOrDeletedStaysSo(t *testing.T) {
+func TestMessagesThatWerePurgedOrDeletedStayGone(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 6)
 	b.deliver()
@@ -195,7 +195,7 @@ func TestWhatMayHaveBeenSentBeforeTheWindowIsLookedFor(t *testing.T) {
 	})
 }
 
-func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
+func TestALogThatWasSetBackContinuesBehindItsFormerPositions(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 5)
 	b.deliver()
@@ -213,9 +213,9 @@ func TestALogThatWasSetBackGoesOnBehindItsFormerPositions(t *testing.T) {
 	if !slices.Equal(setBack, []string{"A100"}) {
 		t.Errorf("set back: %v", setBack)
 	}
-	b.log.ring(t, "A100", 7) // five of them once more, and two that are new
+	b.log.ring(t, "A100", 7) // five of them again, and two that are new
 	if all := b.log.list("A100"); all[5].Sequence != 11 {
-		t.Errorf("the log goes on with position %d", all[5].Sequence)
+		t.Errorf("the log continues with position %d", all[5].Sequence)
 	}
 	must(t, r.RunOnce(t.Context()))
 	exactlyOnce(t, b.js, b.log, "A100", 0)
@@ -248,7 +248,7 @@ func TestASetBackLogAndALostStoreLearnWhomTheStreamHasRedacted(t *testing.T) {
 	}
 	b.deliver()
 	if got != nil {
-		t.Errorf("of a log that has it: %v", got)
+		t.Errorf("from a log that has the redaction: %v", got)
 	}
 	b.log.setBack(backup)
 	b.deliver()
@@ -286,7 +286,7 @@ func TestASetBackLogThatCouldNotEraseTriesAgain(t *testing.T) {
 	b.log.ring(t, "A100", 1)
 	b.deliver()
 	if all := b.log.list("A100"); tries != 2 || all[2].Sequence != 4 {
-		t.Errorf("tried %d times; the log goes on with position %d", tries, all[2].Sequence)
+		t.Errorf("tried %d times; the log continues with position %d", tries, all[2].Sequence)
 	}
 }
 
@@ -403,7 +403,7 @@ func TestWhateverHappensTheStreamHoldsEachEventOnce(t *testing.T) {
 	stopTwin()
 	for _, a := range agencies {
 		if missing, wrong, _ := compared(held(t, b.js, events.AgencyFilter("listings", a)), b.log, a, 0); len(missing)+len(wrong) > 0 {
-			t.Errorf("agency %s: missing %v, twice or of nobody %v", a, missing, wrong)
+			t.Errorf("agency %s: missing %v, duplicate or unknown %v", a, missing, wrong)
 		}
 	}
 	t.Logf("%v", count)

@@ -139,7 +139,7 @@ func (b *bell) stray(subject string) {
 	}
 }
 
-// resent counts the messages that say that they were offered again.
+// resent counts the messages that are marked as offered again.
 func (b *bell) resent() (n int) {
 	b.t.Helper()
 	for _, m := range held(b.t, b.js, "listings.v1.>") {
@@ -173,7 +173,7 @@ func read(ctx context.Context, js jetstream.JetStream, filter string) (all []*je
 }
 
 // compared is how messages of an agency differ from its log, from one event on: the events that they lack, those that are
-// there twice or of nobody, and those in another order that were not offered again.
+// duplicate or unknown, and those in another order that were not offered again.
 func compared(all []*jetstream.RawStreamMsg, log *eventLog, agency string, from int) (missing, wrong, disordered []string) {
 	want, last := map[string]bool{}, ""
 	for _, e := range log.list(agency)[from:] {
@@ -202,7 +202,7 @@ func exactlyOnce(t testing.TB, js jetstream.JetStream, log *eventLog, agency str
 	t.Helper()
 	all := held(t, js, events.AgencyFilter("listings", agency))
 	if missing, wrong, disordered := compared(all, log, agency, from); len(missing)+len(wrong)+len(disordered) > 0 {
-		t.Fatalf("agency %s: missing %v, twice or of nobody %v, in another order %v", agency, missing, wrong, disordered)
+		t.Fatalf("agency %s: missing %v, duplicate or unknown %v, out of order %v", agency, missing, wrong, disordered)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestDrainPublishesWhatIsThereOrGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := r.Drain(ctx); err == nil {
-		t.Error("Drain says that an event was published without a server")
+		t.Error("Drain reports an event as published without a server")
 	}
 	s := r.Status()
 	if n := s.Published[events.TypeContactRequestCreated]; n != 250 || s.Failures[reasonGone] == 0 || s.Open {

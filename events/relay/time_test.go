@@ -36,7 +36,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// bubble is a test in virtual time. Goroutines of the server may look once more whether it is down after it is.
+// bubble is a test in virtual time. Goroutines of the server may look again whether it is down after it is.
 func bubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Second) })
@@ -91,7 +91,7 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		if n := len(held(t, b.js, ">")); b.log.cursor().Highest != uint64(n) {
-			t.Errorf("the cursor says %d, the stream holds %d", b.log.cursor().Highest, n)
+			t.Errorf("the cursor is at %d, the stream holds %d", b.log.cursor().Highest, n)
 		}
 		c := b.o.StreamConfig()
 		c.MaxBytes = 1 << 20

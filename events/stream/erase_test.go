@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// found says how often a text is in the files below a folder.
+// found returns how often a text is in the files below a folder.
 func found(t *testing.T, dir, text string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -79,7 +79,7 @@ func TestNothingOfAnErasedMessageIsLeftInTheFiles(t *testing.T) {
 	search := func(when string) {
 		t.Helper()
 		if n := found(t, dir, person); n > 0 {
-			t.Errorf("%s: the person stands there %d times", when, n)
+			t.Errorf("%s: the person occurs %d times", when, n)
 		}
 		if n := found(t, dir, other); n < 2*others { // in the header and in the data
 			t.Errorf("%s: of %d others only %d traces are found", when, others, n)
@@ -127,7 +127,7 @@ func blocks(t *testing.T, dir string) []string {
 	return files
 }
 
-func TestWhatIsErasedTwiceOrByOthersIsNoError(t *testing.T) {
+func TestErasingWhatIsAlreadyErasedIsNoError(t *testing.T) {
 	js := natsdtest.Embedded(t)
 	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	all := func(*Message) bool { return true }
@@ -188,14 +188,14 @@ func TestAServerThatCouldNotOverwriteAMessageHasNotErasedIt(t *testing.T) {
 		t.Errorf("%t, %v", erased, err)
 	}
 	if m, err := c.Get(t.Context(), Query{Sequence: 2}); m != nil || err != nil {
-		t.Errorf("the server shows it (%t, %v): then no other look is needed", m != nil, err)
+		t.Errorf("the server shows it (%t, %v): looking in the files is no longer needed", m != nil, err)
 	}
 	if n, err := c.Erase(t.Context(), "listings.dlq.>", func(m *Message) bool { return m.Sequence == 2 }); n != 0 || err == nil {
 		t.Errorf("once more: %d, %v", n, err)
 	}
 }
 
-func TestItIsSaidBeforehandWhereNothingMayBeErased(t *testing.T) {
+func TestAStreamThatForbidsErasureIsReportedBeforehand(t *testing.T) {
 	s := start(t, natsd.Options{})
 	own, err := s.Connect("test")
 	if err != nil {
@@ -216,11 +216,11 @@ func TestItIsSaidBeforehandWhereNothingMayBeErased(t *testing.T) {
 		made func(*jetstream.StreamConfig) // nil: the stream is missing
 		want string                        // empty: it may
 	}{
-		"by the server's own user": {own, func(*jetstream.StreamConfig) {}, ""},
-		"by a guest":               {guest, func(*jetstream.StreamConfig) {}, "this user of NATS may not publish to $JS.API.STREAM.MSG.DELETE."},
-		"by a guest, from nothing": {guest, nil, ""},
-		"from nothing":             {own, nil, ""},
-		"where it is denied":       {own, func(c *jetstream.StreamConfig) { c.DenyDelete = true }, "deny_delete"},
+		"by the server's own user":     {own, func(*jetstream.StreamConfig) {}, ""},
+		"by a guest":                   {guest, func(*jetstream.StreamConfig) {}, "this user of NATS may not publish to $JS.API.STREAM.MSG.DELETE."},
+		"by a guest, without a stream": {guest, nil, ""},
+		"from nothing":                 {own, nil, ""},
+		"where it is denied":           {own, func(c *jetstream.StreamConfig) { c.DenyDelete = true }, "deny_delete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stream := strings.NewReplacer(" ", "_", ",", "", "'", "").Replace(name)

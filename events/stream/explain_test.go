@@ -15,7 +15,7 @@ import (
 
 const secret = "SENTINELSECRET"
 
-func TestItIsSaidWhyNATSCannotBeUsed(t *testing.T) {
+func TestErrorsExplainWhyNATSCannotBeUsed(t *testing.T) {
 	locked := start(t, natsd.Options{GuestUser: "crm", GuestPassword: "right"})
 	guarded := start(t, natsd.Options{Protected: []string{"listings.v1.>"}})
 	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true})

@@ -28,7 +28,7 @@ func wanted() jetstream.StreamConfig {
 func TestAStreamIsMadeWhereThatIsAllowedAndChangedOnlyOnOurOwnServer(t *testing.T) {
 	js := natsdtest.Embedded(t)
 	if _, err := Ensure(t.Context(), js, wanted(), Rights{}); !errors.Is(err, ErrMissing) {
-		t.Errorf("made without a right: %v", err)
+		t.Errorf("created without permission: %v", err)
 	}
 	if f, err := Ensure(t.Context(), js, wanted(), Rights{Manage: true}); err != nil || !f.Made {
 		t.Errorf("%+v, %v", f, err)

@@ -2,5 +2,5 @@
 
 package natsdtest
 
-// Raced says that the race detector slows everything down.
+// Raced reports whether the race detector slows everything down.
 const Raced = true

@@ -50,7 +50,7 @@ func TestAnErasedEventHoldsNothingOfThePerson(t *testing.T) {
 }
 
 // A person may write what the mark looks like.
-func TestAMessageThatQuotesTheMarkIsNoErasedEvent(t *testing.T) {
+func TestAMessageThatQuotesTheMarkIsNotAnErasedEvent(t *testing.T) {
 	p := exampleOf[*events.ContactRequestCreated](t, events.TypeContactRequestCreated)
 	p.Contact.Message, p.Record = `"erased":true`, json.RawMessage(`{"erased":true}`)
 	if e := newEvent(t, p); e.Erased() || !e.HoldsPerson() {

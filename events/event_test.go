@@ -106,7 +106,7 @@ func TestAPinnedExampleIsWrittenAsItWasRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoJSONIsAnErrorThatQuotesNothing(t *testing.T) {
+func TestInvalidJSONIsAnErrorThatQuotesNothing(t *testing.T) {
 	const secret = "nora.beispiel"
 	for name, spoil := range map[string]func(*events.ContactRequestCreated){
 		"record": func(p *events.ContactRequestCreated) { p.Record = json.RawMessage(`{"email":` + secret) },
@@ -122,7 +122,7 @@ func TestWhatIsNoJSONIsAnErrorThatQuotesNothing(t *testing.T) {
 	}
 }
 
-// golden ids: they stand in streams and in the memory of consumers. A change here makes every known thing new again.
+// golden ids: streams and consumers hold them. A change here makes every known thing new again.
 func TestIDsNeverChange(t *testing.T) {
 	common := events.Common{AgencyID: "A100", ObservedAt: at("2026-11-20T09:41:43.490Z")}
 	digest := [32]byte{1, 2, 3}

@@ -66,8 +66,9 @@ func TestFromTwoKiBOnEveryEventFitsAndIsStillValid(t *testing.T) {
 	}
 }
 
-// TestALongNameCostsNothingElseOfThePerson fits an event into little room whose last name is long.
-func TestALongNameCostsNothingElseOfThePerson(t *testing.T) {
+// TestDroppingALongNameKeepsTheRestOfThePerson fits an event with a long last name into little
+// room.
+func TestDroppingALongNameKeepsTheRestOfThePerson(t *testing.T) {
 	e := exampleEvent(t, events.TypeContactRequestCreated)
 	e.Data = bytes.Replace(e.Data, []byte(`"lastName":"`), []byte(`"lastName":"`+strings.Repeat("x", 5000)), 1)
 	var payload struct{ Contact map[string]string }
@@ -93,6 +94,6 @@ func checkFits(t *testing.T, e events.Event, most int) {
 	schematest.Validate(t, string(e.Type), got.Data)
 	back, err := events.Decode(got.Header(), got.Data)
 	if err != nil || back.AgencyID != e.AgencyID {
-		t.Fatalf("%s cannot be read any more: %v", e.Type, err)
+		t.Fatalf("%s can no longer be read: %v", e.Type, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden anew: consumers rely on these bytes, so review the difference")
 
-// TestTheBytesOfAnEventNeverChange holds what is published against testdata/golden, byte for byte: the headers in the order
+// TestTheBytesOfAnEventNeverChange compares what is published with testdata/golden, byte for byte: the headers in the order
 // of their names, the payload, and the line of CloudEvents JSON. What is pinned is also read back.
 func TestTheBytesOfAnEventNeverChange(t *testing.T) {
 	pinned := map[string]bool{}
@@ -48,12 +48,12 @@ func TestTheBytesOfAnEventNeverChange(t *testing.T) {
 	must(t, err)
 	for _, file := range files {
 		if !pinned[file] {
-			t.Errorf("%s pins no event any more", file)
+			t.Errorf("%s no longer pins an event", file)
 		}
 	}
 }
 
-// goldenEvents are what is hard to write. An event of each type is pinned as an example in schemas.
+// goldenEvents are events that are hard to encode. An event of each type is pinned as an example in schemas.
 func goldenEvents(t *testing.T) map[string]events.Event {
 	stamped := func(p events.Payload) events.Event {
 		return newEvent(t, p).Stamp(1842, at("2026-11-20T10:41:43.500999+01:00"), "k3v7c2m5q4xw6zta")

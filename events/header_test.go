@@ -55,7 +55,7 @@ func wireSize(header map[string][]string) int {
 	return wire.Len()
 }
 
-func TestAMessageThatIsNoEventOfOursIsAnError(t *testing.T) {
+func TestAForeignMessageIsAnError(t *testing.T) {
 	const secret = "nora.beispiel@example.org"
 	set := func(name string, values ...string) func(map[string][]string, *[]byte) {
 		return func(h map[string][]string, _ *[]byte) { h[name] = values }

@@ -36,7 +36,7 @@ func checkRoundTrips(t testing.TB, e events.Event) {
 	}
 }
 
-func TestDataThatIsNoJSONCannotBeALine(t *testing.T) {
+func TestDataThatIsNotJSONCannotBeALine(t *testing.T) {
 	const secret = "nora.beispiel"
 	e := exampleEvent(t, events.TypeAccessResumed)
 	e.Data = json.RawMessage(`{"agencyId":` + secret)
@@ -45,7 +45,7 @@ func TestDataThatIsNoJSONCannotBeALine(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLineOfOursIsAnErrorAndChangesNothing(t *testing.T) {
+func TestAForeignLineIsAnErrorAndChangesNothing(t *testing.T) {
 	const secret = "nora.beispiel"
 	line, err := exampleEvent(t, events.TypeWatchStale).AppendJSON(nil)
 	must(t, err)

@@ -47,7 +47,7 @@ func TestStructsAndSchemasHaveTheSameMembers(t *testing.T) {
 	}
 }
 
-// compare holds a struct against an object of a schema: names, which of them are required, and kinds, at every depth.
+// compare compares a struct with an object of a schema: names, which of them are required, and kinds, at every depth.
 func compare(t *testing.T, path string, structType reflect.Type, schema, defs node) {
 	t.Helper()
 	properties, _ := schema["properties"].(node)

@@ -20,7 +20,7 @@ func gzipped(s string) []byte {
 	return b.Bytes()
 }
 
-func TestABodyIsNoLargerThanAllowedAsItComesOrUnpackedOrDecoded(t *testing.T) {
+func TestABodyIsBoundedAsReceivedUnpackedAndDecoded(t *testing.T) {
 	record := func(n int, char string) string {
 		return `[{"propertyReferenceId":"a","x":"` + strings.Repeat(char, n) + `"}]`
 	}

@@ -34,11 +34,11 @@ func TestNoRedirectIsEverFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if elsewhere.Load() != 0 {
-		t.Error("the other server was asked")
+		t.Error("the other server got a request")
 	}
 }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
+func TestConnectionsAreReused(t *testing.T) {
 	var opened atomic.Int32
 	statuses := []int{200, 403, 404, 500, 200, 304, 200}
 	n := 0
@@ -65,7 +65,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
+func TestConnectionFailuresAreToldApart(t *testing.T) {
 	untrusted := httptest.NewUnstartedServer(body("[]"))
 	untrusted.Config.ErrorLog = quiet
 	untrusted.StartTLS()
@@ -85,7 +85,7 @@ func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
 	}
 }
 
-func TestTheGateStandsInFrontOfEveryRequestAndItsTimeDoesNotCount(t *testing.T) {
+func TestTheGateAdmitsEveryRequestAndItsTimeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := raw(t, "http://localhost", func(c net.Conn) { say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") })
 		stop := errors.New("stop")
@@ -129,7 +129,7 @@ func TestRetryAfterIsReadWithoutOverflow(t *testing.T) {
 	}
 }
 
-func TestEveryBreakHasItsStageAndItsWords(t *testing.T) {
+func TestEveryFailureHasItsStageAndItsWords(t *testing.T) {
 	at := func(op string, err error) error { return &net.OpError{Op: op, Err: err} }
 	verified := func(err error) error { return &tls.CertificateVerificationError{Err: err} }
 	for _, row := range []struct {
@@ -163,7 +163,7 @@ func TestEveryBreakHasItsStageAndItsWords(t *testing.T) {
 	}
 }
 
-// closing answers with a body that says whether it was closed: one that was not keeps its connection.
+// closing responds with a body that reports whether it was closed: one that was not keeps its connection.
 type closing struct {
 	io.Reader
 	status int

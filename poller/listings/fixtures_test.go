@@ -13,7 +13,7 @@ import (
 	"doorbell/poller/listings/listingstest"
 )
 
-func TestEveryAnswerMeansWhatItShould(t *testing.T) {
+func TestEveryResponseMeansWhatItShould(t *testing.T) {
 	fixtures := listingstest.Fixtures()
 	names := map[string]bool{}
 	for _, f := range fixtures {
@@ -27,11 +27,11 @@ func TestEveryAnswerMeansWhatItShould(t *testing.T) {
 		})
 	}
 	if len(names) < 300 || len(fixtures) < 450 {
-		t.Errorf("%d answers, %d fixtures: some have moved", len(names), len(fixtures))
+		t.Errorf("%d responses, %d fixtures: some have moved", len(names), len(fixtures))
 	}
 }
 
-// outcomeOf asks for a fixture over a real connection. What the fixture does not speak of is left
+// outcomeOf requests a fixture over a real connection. What the fixture does not mention is left
 // out.
 func outcomeOf(t *testing.T, f listingstest.Fixture) (listingstest.Outcome, error) {
 	t.Helper()

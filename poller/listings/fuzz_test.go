@@ -18,7 +18,7 @@ import (
 	"doorbell/poller/listings/listingstest"
 )
 
-// seed adds the bodies of all answers; a fuzzer is content with none, so that a corpus that moved
+// seed adds the bodies of all responses; a fuzzer is content with none, so that a corpus that moved
 // would go unnoticed.
 func seed(f *testing.F) {
 	f.Helper()
@@ -30,7 +30,7 @@ func seed(f *testing.F) {
 		}
 	}
 	if n < 300 {
-		f.Fatalf("%d answers: some have moved", n)
+		f.Fatalf("%d responses: some have moved", n)
 	}
 	for _, s := range odd {
 		if len(s) < 1000 {
@@ -39,7 +39,7 @@ func seed(f *testing.F) {
 	}
 }
 
-// alike compares what the records of two pages say, whatever the order of their members.
+// alike compares the records of two pages, whatever the order of their members.
 func alike[R any](t *testing.T, a, b Envelope, as, bs []R, print func(R) any) {
 	t.Helper()
 	if a.Path != b.Path || a.Total != b.Total || a.Unreadable != b.Unreadable || len(as) != len(bs) {
@@ -117,7 +117,7 @@ func FuzzContactRequests(f *testing.F) {
 			assertContactRequest(t, r, said)
 			alone := ContactRequest{Record: r.Record, CreatedAt: r.CreatedAt}
 			if !reflect.DeepEqual(print(r), print(alone)) {
-				t.Fatalf("read in another way among others: %s", r.Record)
+				t.Fatalf("read differently among others: %s", r.Record)
 			}
 		}
 		_, err = jsontext.AppendFormat(nil, trimBOM(body), jsontext.AllowInvalidUTF8(true))
@@ -154,7 +154,7 @@ func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) 
 	}
 }
 
-// assertNothingInvented holds every word of a person against those that the body says, entities and
+// assertNothingInvented compares every word of a person with those in the body, entities and
 // the forms of addresses resolved.
 func assertNothingInvented(t *testing.T, p Contact, said map[string]bool) {
 	t.Helper()
@@ -246,7 +246,7 @@ func FuzzDigest(f *testing.F) {
 	})
 }
 
-// assertQuiet holds an error to what it may say. Bodies of the fuzzer are too short to look for
+// assertQuiet checks that an error holds only what it may. Bodies of the fuzzer are too short to look for
 // excerpts; what may stand there is a fixed vocabulary around the names of members.
 func assertQuiet(t *testing.T, err error, nothing bool) {
 	t.Helper()

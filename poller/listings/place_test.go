@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// odd are answers with status 200 that must never be taken for "none", whatever was asked for.
+// odd are responses with status 200 that must never be taken for "none", whatever was requested.
 var odd = []string{
 	"", " ", "null", "true", "0", `""`, `"no results"`, "{}", `{"results":null}`, `{"results":{}}`, `{"items":"none"}`,
 	"<!doctype html><html><body>Sign in</body></html>", "<html>[]</html>", "<?xml version='1.0'?><list/>", "OK",

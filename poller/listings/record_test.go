@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
+func TestADefectStaysInItsRecord(t *testing.T) {
 	deep := strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70)
 	for _, row := range []struct{ record, want, defects string }{
 		{`{"a" : "x"}`, `{"a":"x"}`, ""},
@@ -205,7 +205,7 @@ func TestTheFingerprintIsThatOfThePersonAndTheMomentOnly(t *testing.T) {
 		t.Error("records without time, address and message")
 	}
 	if fingerprint(t, `{"email":"ab","message":"c"}`) == fingerprint(t, `{"email":"a","message":"bc"}`) {
-		t.Error("parts run into each other")
+		t.Error("parts are not separated")
 	}
 	if printOf((ContactRequest{}), "a") == printOf((ContactRequest{}), "b") {
 		t.Error("the reference does not count")

@@ -64,7 +64,7 @@ func TestBothOperationsSendAllTheirParameters(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPathSegmentIsNeverSent(t *testing.T) {
+func TestAnInvalidPathSegmentIsNeverSent(t *testing.T) {
 	a := serve(t, body("[]"))
 	c := a.client(t)
 	for _, reference := range []string{"", ".", "..", "a/../b", "../x", `a\..\b`, "a/./b", "a\x00b", "a\nb", "\x7f", strings.Repeat("x", maxReference+1)} {
@@ -102,7 +102,7 @@ func TestEveryRequestCarriesTheSameHeaders(t *testing.T) {
 	}
 }
 
-func TestARequestIsNamedHarmlessly(t *testing.T) {
+func TestARequestPrintsAShortHarmlessReference(t *testing.T) {
 	for reference, want := range map[string]string{
 		"bäckerstrasse#1##": "bäckerstrasse#1##", "a\u202eb": `"a\u202eb"`, "a\nb": `"a\nb"`,
 		strings.Repeat("ä", 60): strings.Repeat("ä", 50) + "…", "x" + strings.Repeat("ä", 60): `"x` + strings.Repeat("ä", 49) + `\xc3…"`,

@@ -40,7 +40,7 @@ func TestAKeyCannotPrintItself(t *testing.T) {
 	}
 }
 
-func TestKeysAreComparedAndToldApart(t *testing.T) {
+func TestKeysCompareByValueAndHaveFingerprints(t *testing.T) {
 	if NewKey("ab") != NewKey(strings.Join([]string{"a", "b"}, "")) || NewKey("a") == NewKey("b") || !NewKey("").IsZero() || (Key{}) != NewKey("") || NewKey("a").IsZero() {
 		t.Error("comparison")
 	}

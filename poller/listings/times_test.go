@@ -127,7 +127,7 @@ func TestTheTimeOfThePropertyIsNotThatOfTheContactRequest(t *testing.T) {
 	}
 }
 
-func TestAFormIsToldOfEachTime(t *testing.T) {
+func TestTheFormOfEachTimeIsReported(t *testing.T) {
 	for raw, want := range map[string]string{
 		`"2026-11-20T10:41:07+0100"`: FormOffset, `"2026-11-20T10:41:07Z[Europe/Zurich]"`: FormOffset, `"2026-11-20 10:41:07 UTC"`: FormOffset,
 		`"20.11.2026 10:41"`: FormZoneless, `[2026,11,20,10,41]`: FormZoneless, `"1795167667.5"`: FormSeconds, `1795167667123`: FormMilliseconds,

@@ -98,7 +98,7 @@ func TestEveryWaitHasItsLimit(t *testing.T) {
 				if !row.good && statusOf(err) != 500 && (!errors.As(err, &broken) || broken.Stage != StageTimeout) {
 					t.Errorf("%T: %v", err, err)
 				}
-				time.Sleep(5 * time.Minute) // until all is said
+				time.Sleep(5 * time.Minute) // until everything was sent
 			})
 		})
 	}
@@ -136,7 +136,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// muted is a connection on which nothing comes any more once it is mute.
+// muted is a connection on which nothing arrives once it is mute.
 type muted struct {
 	net.Conn
 	mute atomic.Bool
@@ -149,7 +149,7 @@ func (m *muted) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-func TestOneConnectionOfHTTP2CarriesAllAndIsGivenUpWhenItIsSilent(t *testing.T) {
+func TestOneHTTP2ConnectionCarriesEverythingAndIsClosedWhenSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, roots := certified(t)
 		config.NextProtos = []string{"h2"}

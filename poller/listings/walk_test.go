@@ -20,7 +20,7 @@ type pager struct {
 	base     int                 // number of the first page
 	size     int                 // default size
 	most     int                 // cap
-	total    bool                // tell totals
+	total    bool                // send totals
 	totals   func(n, of int) int // of the n-th request (from 1); nil: how many there are
 	ignored  bool                // page does not count
 	sizeless bool                // pageSize does not count

@@ -75,7 +75,7 @@ func TestEachParameterOfGetContactRequestsIsObeyed(t *testing.T) {
 	}
 }
 
-func TestEveryCauseOfRefusalIsThe403OfTheOthers(t *testing.T) {
+func TestEveryCauseOfRefusalGivesTheSame403(t *testing.T) {
 	m, _ := market(t)
 	m.AddKey(otherKey, "B200", "C300") // C300 does not exist
 	m.AddKey("gone", "A100")
@@ -106,11 +106,11 @@ func TestEveryCauseOfRefusalIsThe403OfTheOthers(t *testing.T) {
 	refused(insertionsPath("Z999"), "ApiKey "+otherKey)
 	refused(insertionsPath("C300"), "ApiKey "+otherKey)
 	if len(bodies) != 1 {
-		t.Errorf("bodies %v, want one, that does not tell the cause", bodies)
+		t.Errorf("bodies %v, want one that does not reveal the cause", bodies)
 	}
 }
 
-func TestNothingIsWritableAndNothingElseIsThere(t *testing.T) {
+func TestNothingIsWritableAndNoOtherPathExists(t *testing.T) {
 	_, h := market(t)
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
 		w := httptest.NewRecorder()

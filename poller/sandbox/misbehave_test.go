@@ -30,7 +30,7 @@ func TestOnlyWhatCanBeReadIsServed(t *testing.T) {
 					fetch(t, p, target, -1)
 				}
 				synctest.Wait()
-				good := map[string]bool{ // contact requests are asked for by the name that "unnamed" hides
+				good := map[string]bool{ // contact requests are requested by the name that "unnamed" hides
 					OperationInsertions:      slices.Contains(readable, name),
 					OperationContactRequests: slices.Contains(readable, name) || name == "unnamed",
 				}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestAScenarioIsItsSeedAndEnds(t *testing.T) {
+func TestAScenarioFollowsFromItsSeedAndEnds(t *testing.T) {
 	for _, s := range Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +35,7 @@ func TestAScenarioIsItsSeedAndEnds(t *testing.T) {
 			}
 			one := played(1)
 			if played(1) != one {
-				t.Error("the same seed plays otherwise")
+				t.Error("the same seed plays differently")
 			}
 			if played(2) == one {
 				t.Error("another seed plays the same")
@@ -99,8 +99,8 @@ func (a *audience) walk(agencyID string) {
 	a.get("new", otherKey, insertionsPath(agencyID))
 }
 
-// TestScenariosShowWhatTheyAreToldFor plays those that others rely on.
-func TestScenariosShowWhatTheyAreToldFor(t *testing.T) {
+// TestScenariosShowWhatTheyPromise plays the scenarios that other tests rely on.
+func TestScenariosShowWhatTheyPromise(t *testing.T) {
 	for name, judge := range map[string]func(a *audience, truth Truth) bool{
 		"zurich-hot":   func(a *audience, truth Truth) bool { return a.saw("old 503") && len(truth.ContactRequests) == 480+5*3 },
 		"key-rotation": func(a *audience, _ Truth) bool { return a.saw("old 200", "old 403", "new 200", "new 403") },

@@ -15,7 +15,7 @@ import (
 	"doorbell/poller/listings/listingstest"
 )
 
-func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
+func TestWhatGoodResponsesShowedIsRemembered(t *testing.T) {
 	c := newClock()
 	m := newModel(Options{Now: c.now, KeepLog: true})
 	m.AddKey(otherKey, "A100")
@@ -48,9 +48,9 @@ func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
 	}
 }
 
-// TestWhoHangsUpBeforeTheLastByteIsNotServed cuts small and large answers, the
-// latter beyond every buffer of net/http.
-func TestWhoHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
+// TestAClientThatHangsUpBeforeTheLastByteIsNotServed cuts small and large responses, the latter
+// beyond every buffer of net/http.
+func TestAClientThatHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
 	for _, message := range []string{"short", strings.Repeat("long ", 4000)} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(Options{KeepLog: true})
@@ -115,7 +115,7 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 	}
 }
 
-func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
+func TestAFaultReplacesDelaysOrCutsAResponse(t *testing.T) {
 	m := newModel(Options{KeepLog: true})
 	publish(t, m, "A100", "r")
 	id := add(t, m, "A100", "r", ContactRequest{Message: strings.Repeat("long ", 4000)})
@@ -167,7 +167,7 @@ func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestADelayEndsWithTheClientAndTellsTheTruthOfItsEnd(t *testing.T) {
+func TestADelayEndsWithTheClientAndTheResponseShowsTheStateAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newModel(Options{KeepLog: true})
 		publish(t, m, "A100", "r")

@@ -22,8 +22,8 @@ func at(minutes int) time.Time { return epoch.Add(time.Duration(minutes) * time.
 var scripts = map[string]string{
 	"none is polled before its interval has passed": `
 		at 1; idle 1; at 2; next x; polled x; next y; next z; idle 2; at 4; next x; idle 0`,
-	"a new one is polled at once": `add a; next a; idle 2`,
-	"urgent ones come in the order in which they became so": `
+	"a new one is polled immediately": `add a; next a; idle 2`,
+	"urgent ones come in the order in which they became urgent": `
 		urge y z y x; next y; next z; next x; idle 0`,
 	"urgent ones have every second turn": `at 2; urge y z; next y; next x; next z`,
 	"one that is in flight is polled once more": `
@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// do carries out a command, and says of an expectation what is true.
+// do carries out a command, and checks an expectation.
 func do(s *schedule.Schedule, minute int, verb string, args []string) string {
 	now, arg := at(minute), args[0]
 	number, _ := strconv.Atoi(args[len(args)-1])
@@ -99,7 +99,7 @@ func do(s *schedule.Schedule, minute int, verb string, args []string) string {
 	return ""
 }
 
-// drive asks as often as five requests a second allow, and answers immediately: each insertion gets
+// drive polls as often as five requests a second allow, and responds immediately: each insertion gets
 // contact requests at its rate a day.
 type drive struct {
 	*schedule.Schedule
@@ -215,7 +215,7 @@ func TestTwoAgenciesAreTreatedAlike(t *testing.T) {
 }
 
 // TestWhatIsNotNeededIsNotSpent lets insertions be polled as often as they may be, hot ones beside
-// quiet ones, also after the process stood still.
+// quiet ones, also after the process was suspended.
 func TestWhatIsNotNeededIsNotSpent(t *testing.T) {
 	d := newDrive(schedule.Options{Interval: time.Minute})
 	d.add("A100", 20, 10_000, time.Minute)
@@ -232,9 +232,9 @@ func TestWhatIsNotNeededIsNotSpent(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForeverThoughTheCapCannotBeHeld lets an API answer a fifth of what the budget
-// allows.
-func TestNobodyWaitsForeverThoughTheCapCannotBeHeld(t *testing.T) {
+// TestNoInsertionWaitsForeverThoughTheCapCannotBeMet has an API that answers a fifth of what the
+// budget allows.
+func TestNoInsertionWaitsForeverThoughTheCapCannotBeMet(t *testing.T) {
 	d := newDrive(schedule.Options{Interval: 30 * time.Second})
 	d.add("A100", 1000, 0, time.Minute)
 	d.add("B200", 50, 0, time.Minute)
@@ -250,7 +250,7 @@ func TestNobodyWaitsForeverThoughTheCapCannotBeHeld(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostOrGivenOutTwice does random things and holds the schedule against a plain map.
+// TestNothingIsLostOrGivenOutTwice does random things and compares the schedule with a plain map.
 func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := schedule.New(schedule.Options{Rate: 5, Interval: time.Minute}, epoch)

@@ -111,14 +111,15 @@ func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 	for name, c := range map[string]Effects{
 		"halted": Access{}.Refuse(&listings.StatusError{Status: 403}, nil, now), "tried again": x.Retried("a#1##", now),
 	} {
-		if h := c.Halted[0]; h.Tried != now { // == compares what the monotonic clock says too
+		if h := c.Halted[0]; h.Tried != now { // == compares the monotonic clock, too
 			t.Errorf("%s: %v has no monotonic reading of its own", name, h.Tried)
 		}
 	}
 }
 
-// TestAHaltOfAllContactRequestsAnswersARefusalThatIsReadMeanwhile reads one between the decision and the moment from which it is in force.
-func TestAHaltOfAllContactRequestsAnswersARefusalThatIsReadMeanwhile(t *testing.T) {
+// TestAHaltOfAllContactRequestsCoversARefusalReadMeanwhile reads a refusal between the decision and
+// the moment from which it is in force.
+func TestAHaltOfAllContactRequestsCoversARefusalReadMeanwhile(t *testing.T) {
 	refuse := func(x Access, reference string) Access {
 		return x.Observed(askedOf(reference), &listings.StatusError{Status: 403, Request: askedOf(reference)}, epoch, epoch)
 	}
@@ -131,7 +132,7 @@ func TestAHaltOfAllContactRequestsAnswersARefusalThatIsReadMeanwhile(t *testing.
 	}
 }
 
-func TestASilentHaltFromAfterAClockThatIsSetBackIsDecided(t *testing.T) {
+func TestASilentHaltWithAFutureStartIsDecided(t *testing.T) {
 	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Since: epoch.AddDate(1, 0, 0), Silent: true}
 	x := RestoreAccess("A100", []store.Halt{h}, epoch)
 	if c, _ := x.Decide(Listing{Began: epoch.Add(time.Hour)}, nil, epoch.Add(2*time.Hour)); len(c.Events) != 1 {
@@ -201,7 +202,7 @@ func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 	}
 }
 
-func TestAReasonIsWhatIsKnownOfTheOtherAgenciesOfTheKey(t *testing.T) {
+func TestTheReasonFollowsFromTheOtherAgenciesOfTheKey(t *testing.T) {
 	for _, c := range []struct {
 		body                      string
 		working, refused, unknown int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestAnOperationIsFailingOnceItHasFailedInARowForLong(t *testing.T) {
+func TestAnOperationIsFailingOnceItHasFailedInARowForLongEnough(t *testing.T) {
 	minute := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) }
 	fail := func(l *Liveness, at int) { l.Fail("insertions", ClassTransient, errors.New("cut"), minute(at)) }
 	for name, c := range map[string]struct {
@@ -40,7 +40,7 @@ func TestTheLastErrorsAreKept(t *testing.T) {
 	}
 }
 
-func TestUnreadableIsWhatFailsOftenAndForLong(t *testing.T) {
+func TestAnInsertionThatFailsOftenAndForLongIsUnreadable(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		failures int

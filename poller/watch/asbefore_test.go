@@ -12,8 +12,8 @@ import (
 	"doorbell/poller/listings"
 )
 
-// What ids and digests alone say of contact requests must be what their fingerprints say.
-func TestWhatIsTakenForUnchangedIsSo(t *testing.T) {
+// A comparison of ids and digests must give the same result as one of fingerprints.
+func TestWhatIsTakenForUnchangedIsUnchanged(t *testing.T) {
 	unchanged, settled := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func() listings.ContactRequest {
@@ -89,8 +89,8 @@ func TestWhatIsTakenForUnchangedIsSo(t *testing.T) {
 }
 
 // Which other member tells contact requests apart is seen only where there are several. Their ids
-// and addresses change at once later, as at a portal that moves behind a relay.
-func TestWhatIsUnchangedIsStillKnownByAnotherMemberLater(t *testing.T) {
+// and addresses change together later, as at a portal that moves behind a relay.
+func TestAnUnchangedContactRequestIsRecognisedByAnotherMemberLater(t *testing.T) {
 	message := func(id int, conversation, email string) listings.ContactRequest {
 		return lead(fmt.Sprintf(`{"id":%d,"batchId":"p","conversationId":%q,"lastName":%[2]q,"email":%[3]q}`, id, conversation, email))
 	}

@@ -22,7 +22,7 @@ const reference = "a#b##"
 
 var contactRules = NewRules(nil, nil, listings.IDFields)
 
-// lead is a contact request whose record says what it is given, in JSON. Its creation time is that of createdAt.
+// lead is a contact request with this record, in JSON. Its creation time is that of createdAt.
 func lead(record string) listings.ContactRequest {
 	r := listings.ContactRequest{Record: json.RawMessage(record), CreatedForm: listings.FormOffset}
 	var o struct {
@@ -83,7 +83,7 @@ func (m *memory) judge(w *Window, r Response) Judged {
 	return j
 }
 
-// said are the events of a response in short, sorted: what happened to which id.
+// said lists the events of a response in short, sorted: what happened to which id.
 func said(t interface {
 	Helper()
 	Fatal(...any)
@@ -145,7 +145,7 @@ func TestAnIdCountsOnlyForOnePerson(t *testing.T) {
 	}
 }
 
-func TestAnIdThatWasGivenAgainIsOfThePersonWhoseContentIsShown(t *testing.T) {
+func TestAReusedIdBelongsToThePersonWhoseContentIsShown(t *testing.T) {
 	m := newMemory()
 	wants(t, m.see(person(7, 1, "Anna", "Is it free?")), "created 7")
 	wants(t, m.see(person(7, 9, "Bruno", "May I come?")), "created 7")
@@ -175,8 +175,8 @@ func TestRowNumbersSwallowNothingBesideAChange(t *testing.T) {
 	}
 }
 
-// TestTwoOfOneSecondAreNotTakenForEachOther has requests that the second alone cannot distinguish.
-func TestTwoOfOneSecondAreNotTakenForEachOther(t *testing.T) {
+// TestTwoRequestsOfOneSecondAreToldApart has requests that their second alone cannot distinguish.
+func TestTwoRequestsOfOneSecondAreToldApart(t *testing.T) {
 	m := newMemory()
 	wants(t, m.see(person(1, 1, "Anna", "x"), person(2, 1, "Bruno", "y")), "created 1", "created 2")
 	wants(t, m.see(person(1, 1, "Anna", "x2"), person(2, 1, "Bruno", "y2")), "changed 1", "changed 2") // by id and second
@@ -303,8 +303,9 @@ func TestAFullListOfOneMomentPushesOthersOut(t *testing.T) {
 	wants(t, m.see(list(3, 12)...), "created 12", "created 13", "created 14")
 }
 
-// TestOtherIdsOfAFullListAreNoNews has a list that ends with one that may hide a known one of the same text behind the end.
-func TestOtherIdsOfAFullListAreNoNews(t *testing.T) {
+// TestChangedIdsOfAFullListAreNotNewLeads has a list whose last entry may hide a known one of the
+// same text behind the end.
+func TestChangedIdsOfAFullListAreNotNewLeads(t *testing.T) {
 	for _, newID := range []func(n int) any{
 		func(n int) any { return fmt.Sprint("u", n) },
 		func(n int) any { return n - 1 }, // rows that have moved on

@@ -44,7 +44,7 @@ func marshal(t interface{ Fatal(...any) }, v any) []byte {
 	return b
 }
 
-// apply does to a record what a list of changes says, the way a consumer would.
+// apply applies a list of changes to a record, as a consumer would.
 func apply(record map[string]any, list []events.Change) {
 	for _, c := range list {
 		path := strings.Split(c.Path, "/")[1:]

@@ -57,7 +57,7 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 			state = *e.State
 			if !v.Complete {
 				if len(e.Insertions)+len(e.Events) > 0 || e.State.LastCompleteWalk != before.LastCompleteWalk {
-					rt.Fatalf("a walk that is not complete decides: %+v", e)
+					rt.Fatalf("an incomplete walk decides: %+v", e)
 				}
 				continue
 			}
@@ -79,7 +79,7 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 	})
 }
 
-func TestAHoldOfRedactionsWaitsForNoInsertionThatIsPolledNoMore(t *testing.T) {
+func TestAHoldOfRedactionsDoesNotWaitForAnInsertionNoLongerPolled(t *testing.T) {
 	gone := []store.Insertion{{Reference: "a", GoneSince: epoch}, {Reference: "b", GoneSince: epoch.Add(-LateArrivals)}}
 	state := store.Agency{Baselined: true, Redaction: &store.Held{Since: epoch, Insertions: []string{"a", "b"}}}
 	for _, c := range []struct {

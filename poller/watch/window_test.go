@@ -42,7 +42,7 @@ var questions = []Question{
 	Ask("createdAt", "desc", 100), Ask("createdAt", "desc", 1000), Ask("createdAt", "asc", 1000), Ask("score", "desc", 1000), Ask("score", "asc", 1000),
 }
 
-// catchUp asks a service until the window is closed; Open where nothing closes it.
+// catchUp queries a service until the window is closed; Open where nothing closes it.
 func (m *memory) catchUp(s service) (closed Closed, w *Window) {
 	w = NewWindow()
 	for _, q := range questions {
@@ -74,7 +74,7 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		if oldest := rapid.IntRange(0, n).Draw(rt, "known"); oldest > 0 && rapid.Bool().Draw(rt, "polled") {
 			m.judge(NewWindow(), Response{Question: Ask("score", "desc", 1000), Requests: list[n-oldest:], Total: -1, List: true})
 			m.Insertion.Polled, m.Insertion.Listed, m.Insertion.Epoch = true, true, 1
-			if rapid.Bool().Draw(rt, "lowered") { // it showed more at once
+			if rapid.Bool().Draw(rt, "lowered") { // it showed more before
 				m.poll.Longest = 1000
 			}
 		}
@@ -251,7 +251,7 @@ func TestWhatIsOlderThanTheRetentionIsOldWhereTheStoreWasLostOrSetBack(t *testin
 		"a store of its own":       {store.Agency{}, 24 * time.Hour, []string{"created 1", "created 2"}},
 		"lost":                     {store.Agency{HeardUntil: epoch}, 24 * time.Hour, []string{"created 2"}},
 		"set back":                 {store.Agency{SetBack: true}, 24 * time.Hour, []string{"created 2"}},
-		"set back, kept for ever":  {store.Agency{SetBack: true}, 0, []string{"created 1", "created 2"}},
+		"set back, kept forever":   {store.Agency{SetBack: true}, 0, []string{"created 1", "created 2"}},
 		"set back, kept for years": {store.Agency{SetBack: true}, 9000 * time.Hour, []string{"created 1", "created 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestAResponseThatIsJudgedAgainChangesNothing(t *testing.T) {
 				rt.Skip("asks on")
 			}
 			if n > 0 && !j.Empty() {
-				rt.Fatalf("judged for the %d. time: %+v", n+1, j.Effects)
+				rt.Fatalf("judged %d times: %+v", n+1, j.Effects)
 			}
 			if n == 0 && len(j.Insertions) == 0 {
 				rt.Fatal("a first poll is not written")

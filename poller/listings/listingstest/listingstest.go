@@ -40,7 +40,7 @@ import (
 	"time"
 )
 
-// What the questions are about. Answers name other ones only by mistake.
+// What the requests are about. Responses name other ones only by mistake.
 const (
 	Agency    = "A100"
 	Reference = "a#b##"

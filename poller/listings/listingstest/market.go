@@ -60,7 +60,7 @@ func StartMarket(tb testing.TB, insertions int, packed bool) Market {
 	}
 	tb.Cleanup(func() {
 		in.Close()
-		_ = cmd.Wait() // its status says nothing
+		_ = cmd.Wait() // its status means nothing
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *market) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 		first := (max(page, 1) - 1) * size
 		for n := first; n < min(first+size, m.insertions); n++ {
-			// In another order than that of the references, as those of a real list are in none.
+			// Not in the order of the references, as a real list has no such order.
 			records = append(records, MarketInsertion(int(int64(n)*7919%int64(m.insertions))))
 		}
 	}

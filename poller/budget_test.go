@@ -34,13 +34,13 @@ func holdWindows(t *testing.T, perSecond float64, at []time.Time) {
 	}
 }
 
-// TestATimerThatFiresLateIsNotMadeUpByABurst lets every timer fire late. By little it costs little.
-func TestATimerThatFiresLateIsNotMadeUpByABurst(t *testing.T) {
+// TestALateTimerIsNotMadeUpForByABurst lets every timer fire late. A small delay costs little.
+func TestALateTimerIsNotMadeUpForByABurst(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, perSecond := range paces {
 		every := every(perSecond)
 		for name, late := range map[string]func() time.Duration{
-			"now and then by much": func() time.Duration { return 30 * every * time.Duration(r.IntN(20)/19) },
+			"occasionally by much": func() time.Duration { return 30 * every * time.Duration(r.IntN(20)/19) },
 			"always by a little":   func() time.Duration { return time.Duration(r.Int64N(int64(every))) },
 			"at random":            func() time.Duration { return time.Duration(r.ExpFloat64() * float64(every)) },
 			"by up to 1 ms":        func() time.Duration { return time.Duration(r.Int64N(int64(time.Millisecond))) },
@@ -106,7 +106,7 @@ func TestPollsThatStartLateMakeNoBurst(t *testing.T) {
 		})
 		time.Sleep(1100 * time.Millisecond)
 		if len(chosen) != 1 {
-			t.Errorf("%d polls were chosen at once", len(chosen))
+			t.Errorf("%d polls were chosen at the same time", len(chosen))
 		}
 		close(release)
 		time.Sleep(time.Minute)

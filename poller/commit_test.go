@@ -41,7 +41,7 @@ func refusalOf(q listings.Request) *listings.StatusError {
 	return &listings.StatusError{Request: q, Status: 403, Body: listings.BodyNone}
 }
 
-// TestNothingIsSentAfterARefusalWhileACommitHangs lets a 403 be read while the disk takes its time.
+// TestNothingIsSentAfterARefusalWhileACommitHangs reads a 403 while the disk is slow.
 func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	a := anAgency(t)
 	one, other := a.request(listings.OperationContactRequests, "a#1##"), a.request(listings.OperationContactRequests, "a#2##")
@@ -55,16 +55,16 @@ func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	must(t, a.p.admit(one, time.Now()))
 	refuse(one)
 	if err := a.p.admit(one, time.Now()); !errors.Is(err, watch.ErrHalted) {
-		t.Errorf("a refused insertion is asked for again: %v", err)
+		t.Errorf("a refused insertion is polled again: %v", err)
 	}
 	must(t, a.p.admit(other, time.Now()))
 	refuse(a.request(listings.OperationInsertions, ""))
 	if err := a.p.admit(other, time.Now()); err == nil {
-		t.Error("contact requests are asked for after the agency was refused")
+		t.Error("contact requests are polled after the agency was refused")
 	}
 }
 
-// TestAHaltActsBeforeItIsStored refuses the list while another commit hangs: nothing may be asked
+// TestAHaltActsBeforeItIsStored refuses the list while another commit hangs: no request is allowed
 // from then on.
 func TestAHaltActsBeforeItIsStored(t *testing.T) {
 	a := anAgency(t)
@@ -96,7 +96,7 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 }
 
 // TestAHaltThatCannotBeStoredIsInForceAndEndsThePoller refuses the list when the store has no
-// space. The next start asks nothing before it could write.
+// space. The next start sends no request before it could write.
 func TestAHaltThatCannotBeStoredIsInForceAndEndsThePoller(t *testing.T) {
 	a := anAgency(t)
 	err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutRecord("A100", "a#1##", make([]byte, 80<<20)) })
@@ -109,11 +109,11 @@ func TestAHaltThatCannotBeStoredIsInForceAndEndsThePoller(t *testing.T) {
 	}
 	for _, op := range operations {
 		if err := a.p.admit(a.request(op, "a#1##"), time.Now()); !errors.Is(err, watch.ErrHalted) {
-			t.Errorf("%s are asked for: %v", op, err)
+			t.Errorf("%s are requested: %v", op, err)
 		}
 	}
 	if _, err := New(a.p.o); !errors.Is(err, store.ErrNoSpace) {
-		t.Errorf("another poller begins: %v", err)
+		t.Errorf("another poller starts: %v", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func (u *underWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.under.RoundTrip(r)
 }
 
-func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
+func TestTheBudgetIsSpentHoweverLongResponsesTake(t *testing.T) {
 	for _, x := range []struct {
 		perSecond float64
 		takes     time.Duration
@@ -69,7 +69,7 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 					t.Errorf("%.2f requests a second, want %g", got, want)
 				}
 				if got := u.peak.Load(); got > x.most {
-					t.Errorf("%d polls at once, want at most %d", got, x.most)
+					t.Errorf("%d concurrent polls, want at most %d", got, x.most)
 				}
 				if n := peak(w.model.Log(sandbox.Filter{}), 10*time.Second); float64(n) > 10*x.perSecond+1 {
 					t.Errorf("%d requests within 10 s, at %g a second", n, x.perSecond)
@@ -79,7 +79,7 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 	}
 }
 
-// TestNothingIsStartedForAnAgencyAfterItsFirstRefusal lets the list be refused while 64 of its polls are under way.
+// TestNothingIsStartedForAnAgencyAfterItsFirstRefusal refuses the list while 64 of its polls are under way.
 func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		flats := references(100)

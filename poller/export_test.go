@@ -1,4 +1,4 @@
 package poller
 
-// WalkNow asks for a walk.
+// WalkNow requests a walk.
 func (p *Poller) WalkNow(agencyID string) { p.byID[agencyID].wakeWalk() }

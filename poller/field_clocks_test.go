@@ -26,9 +26,9 @@ func zonelessAs(layout string) func(time.Time) any {
 	return func(t time.Time) any { return t.UTC().Format(layout) }
 }
 
-// TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced leaves TIMEZONE at Europe/Zurich,
+// TestLeadsOfTheFirstSweepAreAnnouncedWhereUTCTimesNameNoZone leaves TIMEZONE at Europe/Zurich,
 // which is ahead of UTC by an hour in winter and by two in summer.
-func TestWhereTimesInUTCNameNoZoneLeadsOfTheFirstSweepAreAnnounced(t *testing.T) {
+func TestLeadsOfTheFirstSweepAreAnnouncedWhereUTCTimesNameNoZone(t *testing.T) {
 	seasons := map[string]time.Duration{"winter": 12 * time.Hour, "summer": 190 * 24 * time.Hour}
 	eachForm(t, zoneless, func(t *testing.T, form func(time.Time) any) {
 		for season, until := range seasons {
@@ -130,9 +130,9 @@ func TestAClockThatWasAheadAtTheFirstStartLosesNoLead(t *testing.T) {
 	})
 }
 
-// TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp has contact requests without
+// TestUndatedContactRequestsAreCountedAcrossAFailureInTheFirstCatchUp has contact requests without
 // a readable time from before the watch, and a failure or a kill while they are read.
-func TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp(t *testing.T) {
+func TestUndatedContactRequestsAreCountedAcrossAFailureInTheFirstCatchUp(t *testing.T) {
 	forms := map[string]bool{"failure": false, "kill": true}
 	inEachField(t, flatsNamed(1), forms, func(w *world, p *portal, kill bool) {
 		p.write = member("createdAt", func(*fieldLead) any { return "kürzlich" })

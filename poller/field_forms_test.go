@@ -101,7 +101,7 @@ var contactBodies = map[string]body{
 func TestContactRequestsAreFoundInEveryBody(t *testing.T) {
 	eachForm(t, contactBodies, func(t *testing.T, form body) {
 		for _, known := range []bool{false, true} {
-			if form.one != "" && !known { // where nothing was ever shown, null alone tells of no place
+			if form.one != "" && !known { // where nothing was ever shown, null alone shows no place
 				continue
 			}
 			t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestContactRequestsAreFoundInEveryBody(t *testing.T) {
 	})
 }
 
-// listBodies are pages of insertions. None is what comes past the end of the list.
+// listBodies are pages of insertions. None is the response past the end of the list.
 var listBodies = map[string]body{
 	"one in place of the list": {one: `{"insertions":$records}`, some: `{"insertions":[$records]}`, none: `{"insertions":[]}`},
 	"one below data":           {one: `{"data":{"items":$records}}`, some: `{"data":{"items":[$records]}}`, none: `{"data":{"items":null}}`},
@@ -193,9 +193,9 @@ func (p *portal) mustBaseline(insertions int) {
 	p.w.t.Errorf("no baseline; %s", p.watch())
 }
 
-// TestALeadThatWritesItsPropertyOtherwiseIsAnnouncedWithTheOthers has three contact requests, of
-// which some name the property in another way than it was asked for.
-func TestALeadThatWritesItsPropertyOtherwiseIsAnnouncedWithTheOthers(t *testing.T) {
+// TestALeadThatSpellsItsPropertyDifferentlyIsAnnouncedWithTheOthers has three contact requests,
+// some of which spell the property differently from the request.
+func TestALeadThatSpellsItsPropertyDifferentlyIsAnnouncedWithTheOthers(t *testing.T) {
 	const asked = "a100#zürich#03##"
 	forms := map[string]struct {
 		usual, odd any

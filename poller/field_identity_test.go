@@ -32,9 +32,9 @@ func inWatchedField(t *testing.T, flats int, test func(*world, *portal)) {
 	})
 }
 
-// TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce has ids under names that are not known, or
-// none, and a member that is written in another way at each reading.
-func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
+// TestALeadWithARotatingMemberIsAnnouncedOnceAndTheMemberNamedOnce has ids under unknown names, or
+// none, and a member whose value differs at each reading.
+func TestALeadWithARotatingMemberIsAnnouncedOnceAndTheMemberNamedOnce(t *testing.T) {
 	type form struct {
 		leads      int
 		id, member string // the name of the id, and what rotates
@@ -82,13 +82,13 @@ func TestWhatRotatesAtEachReadingIsOneLeadAndNamedOnce(t *testing.T) {
 	})
 }
 
-// TestAnIdThatWasGivenAgainIsAnotherLead has a flat that shows contact requests with one id, each
-// in the place of the one before.
-func TestAnIdThatWasGivenAgainIsAnotherLead(t *testing.T) {
+// TestAReusedIdIsAnotherLead has a flat that shows contact requests with one id, each in the place
+// of the one before.
+func TestAReusedIdIsAnotherLead(t *testing.T) {
 	type form struct {
 		with   []object      // one after the other
 		apart  time.Duration // from one to the next
-		none   time.Duration // of that, how long none is shown
+		none   time.Duration // of that, how long the list is empty
 		others int           // are shown beside it
 		then   func(*world, *portal, *fieldLead)
 	}
@@ -148,9 +148,9 @@ func TestAnIdThatWasGivenAgainIsAnotherLead(t *testing.T) {
 	})
 }
 
-// TestKnownContactRequestsInOtherWordsAreNoNews changes how known contact requests are written, all
-// at one moment.
-func TestKnownContactRequestsInOtherWordsAreNoNews(t *testing.T) {
+// TestKnownContactRequestsWrittenDifferentlyAreNotNew changes how known contact requests are
+// written, all at one moment.
+func TestKnownContactRequestsWrittenDifferentlyAreNotNew(t *testing.T) {
 	const short = "2006-01-02T15:04:05-0700"
 	created := func(layout string, move time.Duration, zone int) edit {
 		return member("createdAt", func(l *fieldLead) any {
@@ -340,7 +340,7 @@ func TestOneIdAtTwoInsertionsIsTwoLeads(t *testing.T) {
 }
 
 // TestARenamedInsertionBringsItsLeadsAlong gives an insertion another reference. Its contact
-// requests come along with their ids and are no news; one that nobody has seen before is, and so is
+// requests come along with their ids and are not new; one that nobody has seen before is, and so is
 // one that is given a known id.
 func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 	type form struct {
@@ -461,7 +461,7 @@ func TestANewInsertionWithTheIdsOfAVanishedOneHidesNothing(t *testing.T) {
 	})
 }
 
-// people are the members of a contact request that tell of a person.
+// people are the members of a contact request that describe a person.
 var people = []string{"firstName", "lastName", "email", "message"}
 
 // without is a record whose members of the person have a value.
@@ -473,9 +473,9 @@ func without(v any) object {
 	return record
 }
 
-// TestPeopleAreRedactedWhereTheyAreMissingForGoodAndFewAndOnce takes the people out of one response
-// of an insertion, or of those of some time. An older response brings no one back.
-func TestPeopleAreRedactedWhereTheyAreMissingForGoodAndFewAndOnce(t *testing.T) {
+// TestPeopleAreRedactedOnceIfFewAreMissingForGood takes the people out of one response of an
+// insertion, or of the responses of some time. An older response brings no one back.
+func TestPeopleAreRedactedOnceIfFewAreMissingForGood(t *testing.T) {
 	inOne := func(record object) {
 		contact := object{}
 		for _, name := range people {
@@ -577,8 +577,8 @@ func TestAPersonWhoWasErasedBeforeAnyPollIsNotAnnounced(t *testing.T) {
 	})
 }
 
-// TestAnErasedPersonWhoIsStillShownIsNoNews erases somebody who was announced.
-func TestAnErasedPersonWhoIsStillShownIsNoNews(t *testing.T) {
+// TestAnErasedPersonWhoIsStillShownIsNotAnnouncedAgain erases somebody who was announced.
+func TestAnErasedPersonWhoIsStillShownIsNotAnnouncedAgain(t *testing.T) {
 	noID := member("id", func(*fieldLead) any { return absent })
 	type form struct {
 		write edit

@@ -35,9 +35,9 @@ func TestADriftQuotesNothingAndIsBounded(t *testing.T) {
 	})
 }
 
-// TestADefectIsThatOfItsRecordAlone shows records with every defect among good ones, and then mends
+// TestADefectAffectsItsRecordAlone shows records with every defect among good ones, and then mends
 // them.
-func TestADefectIsThatOfItsRecordAlone(t *testing.T) {
+func TestADefectAffectsItsRecordAlone(t *testing.T) {
 	deep := `"x":` + strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70)
 	good := `"x":"good"`
 	members := []string{good, `"x":"\ud800"`, "\"x\":\"Gr\xfc\xdfe\"", `"x":1,"x":2`, deep}

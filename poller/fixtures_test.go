@@ -16,7 +16,7 @@ import (
 	"doorbell/store"
 )
 
-// answering is a transport with a fixture, while there is one, in the place of what the API answers to its operation.
+// answering is a transport that replaces the API's response to an operation with a fixture, while there is one.
 type answering struct {
 	honest, fixed http.RoundTripper
 	fixture       atomic.Pointer[listingstest.Fixture]
@@ -40,7 +40,7 @@ func serveFixtures(w *world) *answering {
 	return a
 }
 
-// snapshot is what the store remembers of insertions and contact requests, without what every look renews.
+// snapshot is what the store remembers of insertions and contact requests, without what every walk and poll renews.
 func snapshot(w *world, agency string) map[string]any {
 	all := map[string]any{}
 	w.must(w.store.View(func(tx *store.Tx) error {
@@ -53,9 +53,9 @@ func snapshot(w *world, agency string) map[string]any {
 	return all
 }
 
-// TestEveryBadAnswerChangesNothingAndIsSaid gives the whole poller every answer that is none, one after the other: what
-// is remembered stays as it was, and only the watch speaks.
-func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
+// TestEveryBadResponseChangesNothingAndIsReported gives the whole poller every unusable response,
+// one after the other: what is remembered stays as it was, and only the watch publishes an event.
+func TestEveryBadResponseChangesNothingAndIsReported(t *testing.T) {
 	for _, operation := range []string{listingstest.Insertions, listingstest.ContactRequests} {
 		t.Run(operation, func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
@@ -89,7 +89,7 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 					t.Errorf("what is remembered has changed:\n%v\n%v", before, after)
 				}
 				if tried < 50 {
-					t.Errorf("only %d answers are tried", tried)
+					t.Errorf("only %d responses are tried", tried)
 				}
 				young := w.write("A100", listingstest.Reference, 0)
 				w.pass(31 * time.Minute)
@@ -101,7 +101,7 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 	}
 }
 
-// bad says whether a response is to change nothing for any operation. Refusals have tests of their own; what depends on
+// bad reports whether a response must change nothing for any operation. Refusals have tests of their own; what depends on
 // what was learned before has them in listings.
 func bad(f listingstest.Fixture) bool {
 	refused := f.Want.Status == http.StatusForbidden || f.Want.Status == http.StatusUnauthorized
@@ -126,12 +126,13 @@ func badAnswer(w *world, a *answering, f listingstest.Fixture) {
 	}
 	none := f.Operation == listingstest.ContactRequests && f.Name == "status-204"
 	if want := f.Want.Kind == listingstest.Drift && !none; (drifts == 1) != want || drifts > 1 {
-		w.t.Errorf("%s (%s): %d drifts were told: %v", f.Name, f.Want.Kind, drifts, w.since("A100", n))
+		w.t.Errorf("%s (%s): %d drifts were reported: %v", f.Name, f.Want.Kind, drifts, w.since("A100", n))
 	}
 }
 
-// TestEveryGoodAnswerIsRememberedAsWhatItSays gives the whole poller every answer that has records, in whatever shape.
-func TestEveryGoodAnswerIsRememberedAsWhatItSays(t *testing.T) {
+// TestEveryGoodResponseIsRememberedAsItReads gives the whole poller every response that has
+// records, in whatever shape.
+func TestEveryGoodResponseIsRememberedAsItReads(t *testing.T) {
 	tried := 0
 	for _, f := range listingstest.Fixtures() {
 		if f.Want.Kind != listingstest.Records || f.Learned != nil {
@@ -145,7 +146,7 @@ func TestEveryGoodAnswerIsRememberedAsWhatItSays(t *testing.T) {
 		})
 	}
 	if tried < 100 {
-		t.Errorf("only %d answers were tried", tried)
+		t.Errorf("only %d responses were tried", tried)
 	}
 }
 
@@ -178,12 +179,12 @@ func goodAnswer(w *world, f listingstest.Fixture) {
 	if f.Operation == listingstest.Insertions {
 		for _, reference := range got {
 			if !want[reference] {
-				w.t.Errorf("%q is remembered and not in the answer", reference)
+				w.t.Errorf("%q is remembered and not in the response", reference)
 			}
 		}
 	}
 	// Where ids are not fit to be ids, records of one id are two.
 	if (len(got) < len(want) || len(got) > len(f.Want.List)) && !want[""] {
-		w.t.Errorf("%d are remembered, %d are in the answer: %s", len(got), len(want), fmt.Sprintf("%q", got))
+		w.t.Errorf("%d are remembered, %d are in the response: %s", len(got), len(want), fmt.Sprintf("%q", got))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"doorbell/store"
 )
 
-func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) {
+func TestAFullStoreStopsPollingAndLosesNothing(t *testing.T) {
 	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")

@@ -27,7 +27,7 @@ var interleavings = flag.Int("interleavings", 0, "drawn cases of TestAnyInterlea
 type plan struct {
 	announce bool
 	switches bool  // settings change at every restart
-	old      []int // contact requests of each insertion that is there at the begin
+	old      []int // contact requests of each insertion that exists at the beginning
 	steps    []happening
 }
 
@@ -65,7 +65,7 @@ func drawPlan(rt *rapid.T) plan {
 }
 
 // TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel lets anything happen in any order, faults and restarts too. Once
-// faults have stopped and time has passed, the log holds what the model says, no more and no less.
+// faults have stopped and time has passed, the log holds exactly what the model expects.
 func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 	for n, r := range append(sandbox.Renderings(), styles()...) {
 		if raced && n%8 != 0 {
@@ -93,7 +93,7 @@ func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 	}
 }
 
-// interleave lets a plan happen and says what is wrong at its end.
+// interleave runs a plan and returns what is wrong at its end.
 func interleave(t *testing.T, r sandbox.Rendering, p plan) string {
 	r.MaxPageSize = min(r.MaxPageSize, 3) // so that the few insertions of a plan fill pages
 	var wrong []string
@@ -142,7 +142,7 @@ type simulation struct {
 	loose    bool // they have none at times
 	zoneless bool // times name no zone
 	restarts int
-	endless  bool      // no total tells a refused page from the end of the list
+	endless  bool      // no total distinguishes a refused page from the end of the list
 	made     time.Time // of every insertion
 	begin    time.Time
 
@@ -346,7 +346,7 @@ func (s *simulation) forget(l *inquiry) {
 	before := len(s.log("A100"))
 	_, err := s.store.Erase("A100", []store.Request{{Reference: l.reference, ID: id}})
 	s.must(err)
-	s.logs = map[string]readSoFar{} // what was read before is not so any more
+	s.logs = map[string]readSoFar{} // what was read before is no longer true
 	after := s.log("A100")
 	last := after[len(after)-1]
 	if len(after) != before+1 || last.Type != events.TypeContactRequestRedacted || last.body["contactRequestId"] != id {
@@ -397,7 +397,7 @@ var faults = []*sandbox.Fault{
 	{Delay: 20 * time.Second},
 }
 
-// decide is the API's weather. Every how many answers suffer, and of which operation, is drawn too.
+// decide is the API's weather. How often responses fail, and of which operation, is drawn too.
 func (s *simulation) decide(c sandbox.Call) *sandbox.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -424,14 +424,14 @@ func (s *simulation) decide(c sandbox.Call) *sandbox.Fault {
 	return s.fault
 }
 
-// couldSeeAll says whether no gap is true: as many were reached as there were, or nothing had failed for some time.
+// couldSeeAll reports whether the absence of a gap is right: as many were reached as there were, or nothing had failed for some time.
 func (s *simulation) couldSeeAll(gap told) bool {
 	total, known := gap.body["total"].(float64)
 	failing := slices.ContainsFunc(s.failed, func(at time.Time) bool { return at.Before(gap.Time) && gap.Time.Sub(at) < 10*time.Minute })
 	return !failing || known && gap.body["reached"].(float64) >= total
 }
 
-// judge holds the log against what was true.
+// judge compares the log with what was true.
 func (s *simulation) judge() (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	all, truth := s.log("A100"), s.model.Truth()
@@ -535,7 +535,7 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 	}
 }
 
-// slack is how long before it is told something may have been true: a last look may wait for a slow API.
+// slack is how long before its event something may have been true: a last look may wait for a slow API.
 const slack = 30 * time.Minute
 
 func goneAround(i sandbox.InsertionTruth, at time.Time) bool {
@@ -544,7 +544,7 @@ func goneAround(i sandbox.InsertionTruth, at time.Time) bool {
 
 func visibleAround(i sandbox.InsertionTruth, at time.Time) bool {
 	return slices.ContainsFunc(i.Visible, func(v sandbox.Interval) bool {
-		return !v.From.Truncate(time.Millisecond).After(at) && // events tell milliseconds
+		return !v.From.Truncate(time.Millisecond).After(at) && // events have milliseconds
 			(v.Until.IsZero() || v.Until.After(at.Add(-slack)))
 	})
 }
@@ -635,7 +635,7 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 	}
 }
 
-// deep says whether a contact request may lie below what a regular poll shows: what changes there is seen once a day.
+// deep reports whether a contact request may lie below what a regular poll shows: what changes there is seen once a day.
 func (s *simulation) deep(l *inquiry) bool {
 	above := 0
 	for _, other := range s.leads {
@@ -646,7 +646,7 @@ func (s *simulation) deep(l *inquiry) bool {
 	return above > 20
 }
 
-// expect says how often a contact request is to be announced.
+// expect returns how often a contact request must be announced.
 func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, most int) {
 	switch {
 	case l.forgotten != "":
@@ -654,7 +654,7 @@ func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, m
 	case l.old && s.announce:
 		return 1, 1
 	case l.old && s.zoneless && s.begin.Sub(l.created) < 135*time.Minute:
-		return 0, 1 // the begin lies farther back where times name no zone
+		return 0, 1 // the start is further back where times name no zone
 	case l.old, c.Served == 0:
 		return 0, 0
 	case l.created.Before(s.begin.Truncate(time.Second)) && !l.untimed:

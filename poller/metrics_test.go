@@ -12,7 +12,7 @@ import (
 	"doorbell/poller/listings"
 )
 
-func TestLatencyFiguresAreThoseOfTheNewestOfADay(t *testing.T) {
+func TestLatencyFiguresCoverTheNewestOfADay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var l latencies
 	random := rand.New(rand.NewPCG(1, 2))
@@ -34,7 +34,7 @@ func TestLatencyFiguresAreThoseOfTheNewestOfADay(t *testing.T) {
 	}
 	l.add(-time.Hour, now.Add(24*time.Hour))
 	if f := latencyOf(l.lastDay(now.Add(25 * time.Hour))); f != (Latency{ContactRequests: 1}) {
-		t.Errorf("one that comes from the future: %+v", f)
+		t.Errorf("one from the future: %+v", f)
 	}
 }
 

@@ -30,9 +30,9 @@ func textsIn(data []byte) (found []string) {
 	return found
 }
 
-// TestAnAgencySaysOfPeopleWhatIsConfiguredWhateverTheShape lets three agencies say each as much as
-// is configured, and changes that, which is no event and counts from the next one on.
-func TestAnAgencySaysOfPeopleWhatIsConfiguredWhateverTheShape(t *testing.T) {
+// TestEventsHoldAsMuchOfPeopleAsIsConfiguredInEveryShape configures three agencies differently, and
+// changes that, which causes no event and applies from the next event on.
+func TestEventsHoldAsMuchOfPeopleAsIsConfiguredInEveryShape(t *testing.T) {
 	modes := []events.People{events.PeopleFull, events.PeopleContact, events.PeopleNone}
 	for _, r := range sandbox.Renderings() {
 		t.Run(r.Name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAnAgencySaysOfPeopleWhatIsConfiguredWhateverTheShape(t *testing.T) {
 	}
 }
 
-// holdsOfPeople fails unless the events hold what a setting lets them.
+// holdsOfPeople fails unless the events hold what a setting allows.
 func (w *world) holdsOfPeople(list []told, people events.People) {
 	w.t.Helper()
 	for _, e := range list {

@@ -84,7 +84,7 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) { test(w, servePortal(w, flats)) })
 }
 
-// servePortal lets the world's poller talk to a portal.
+// servePortal connects the world's poller to a portal.
 func servePortal(w *world, flats []string) *portal {
 	p := &portal{w: w, flats: slices.Clone(flats), leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
 	transport := listings.NewTransport(0, nil)
@@ -252,7 +252,7 @@ func (p *portal) change(f func()) {
 	f()
 }
 
-// add makes a contact request of an age, with an id of its own.
+// add adds a contact request of an age, with an id of its own.
 func (p *portal) add(flat string, age time.Duration, with ...object) *fieldLead {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -336,7 +336,7 @@ func (p *portal) mustAnnounce(want ...*fieldLead) {
 		}
 	}
 	if len(wrong) > 0 {
-		p.w.t.Errorf("of %d leads, %d are announced otherwise: %s", len(want), len(wrong), few(wrong))
+		p.w.t.Errorf("of %d leads, %d are announced a wrong number of times: %s", len(want), len(wrong), few(wrong))
 	}
 }
 
@@ -382,7 +382,7 @@ func (p *portal) watch() string {
 	return few(all)
 }
 
-// summary shows the members of an event of the watch that tell it from others.
+// summary shows the members by which an event of the watch differs from others.
 func summary(e told) string {
 	var all []string
 	for _, name := range []string{"reason", "operation", "propertyReferenceId", "change", "expected", "found", "reached", "total"} {

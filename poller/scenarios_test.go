@@ -12,7 +12,7 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// outcome is what must come out of a scenario beside what must come out of all of them: how often an event is told, over all
+// outcome is what a scenario must lead to, besides what all of them must: how often an event is announced, over all
 // agencies; negative: at least once.
 type outcome map[events.Type]int
 
@@ -31,12 +31,12 @@ var outcomes = map[string]outcome{
 	"gdpr-null":           {events.TypeContactRequestRedacted: -1, events.TypeContactRequestChanged: 0},
 }
 
-// TestEveryScenarioComesOutAsItsStorySays tells the poller all the stories of the sandbox, in virtual time.
+// TestEveryScenarioComesOutAsItsStorySays plays all scenarios of the sandbox to the poller, in virtual time.
 func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 	for _, s := range sandbox.Scenarios() {
 		want, written := outcomes[s.Name]
 		if !written {
-			t.Errorf("nobody has written what must come out of %s", s.Name)
+			t.Errorf("scenario %s has no expected events", s.Name)
 		}
 		if long := s.Lasts > 3*time.Hour || len(s.Agencies) == 1; raced && long {
 			continue // of one agency nothing runs side by side that shorter tests do not have
@@ -85,7 +85,7 @@ func (w *world) tell(s sandbox.Scenario, want outcome) {
 	}
 	for kind, n := range want {
 		if got := counts[kind]; n < 0 && got == 0 || n >= 0 && got != n {
-			w.t.Errorf("%s was told %d times, want %d; all: %v", kind, got, n, counts)
+			w.t.Errorf("%s was announced %d times, want %d; all: %v", kind, got, n, counts)
 		}
 	}
 	w.halt() // before the API ends

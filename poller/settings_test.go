@@ -11,9 +11,9 @@ import (
 	"doorbell/poller"
 )
 
-// TestChangedSettingsOnAFullStoreAreNoEvent changes settings of a stopped daemon and back again,
+// TestChangedSettingsOnAFullStoreCauseNoEvent changes settings of a stopped daemon and back again,
 // twice, while contact requests come in.
-func TestChangedSettingsOnAFullStoreAreNoEvent(t *testing.T) {
+func TestChangedSettingsOnAFullStoreCauseNoEvent(t *testing.T) {
 	forms := map[string]func(*poller.Options){
 		"ignored fields of insertions":       func(o *poller.Options) { o.IgnoreInsertion = []string{"/title", "/views"} },
 		"ignored fields of contact requests": func(o *poller.Options) { o.IgnoreContact = []string{"/status", "/message"} },
@@ -98,9 +98,9 @@ func thereAndBack(w *world, p *portal, ids bool, change func(*poller.Options)) {
 	}
 }
 
-// TestAScoreOfAnySpellingIsNoNews knows by score what the event passes on as the score, wherever it
-// changes alone.
-func TestAScoreOfAnySpellingIsNoNews(t *testing.T) {
+// TestAChangedScoreOfAnySpellingCausesNoEvent: the score is the member that the event passes on as
+// the score, at every place where it changes alone.
+func TestAChangedScoreOfAnySpellingCausesNoEvent(t *testing.T) {
 	eachForm(t, map[string]string{"_score": "_score", "s_core": "s_core", "Score-": "Score-"}, func(t *testing.T, name string) {
 		inField(t, flatsNamed(1), func(w *world, p *portal) {
 			score := "1"
@@ -122,8 +122,8 @@ func TestAScoreOfAnySpellingIsNoNews(t *testing.T) {
 	})
 }
 
-// TestAnotherTimeZoneWithoutIdsIsNoNews changes TIMEZONE, in which times without a zone are read.
-func TestAnotherTimeZoneWithoutIdsIsNoNews(t *testing.T) {
+// TestAnotherTimeZoneWithoutIdsCausesNoEvent changes TIMEZONE, in which times without a zone are read.
+func TestAnotherTimeZoneWithoutIdsCausesNoEvent(t *testing.T) {
 	inField(t, flatsNamed(1), func(w *world, p *portal) {
 		w.pass(12 * time.Hour)
 		p.write = func(_ string, l *fieldLead, record object) {

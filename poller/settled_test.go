@@ -9,7 +9,7 @@ import (
 	"doorbell/store"
 )
 
-// TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged changes one thing at a time to which a judgement listens.
+// TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged changes, one at a time, everything that a judgement depends on.
 func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) {
 	const reference = "a#1##"
 	now := time.Now()
@@ -37,7 +37,7 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 			a.snapshot.Store(&snapshot{state: store.Agency{Redaction: &store.Held{}}})
 		},
 		"the clock was set back": func(_ *agency, p *poll) { p.state.at = now.Add(time.Hour) },
-		"it is polled no more":   func(a *agency, p *poll) { a.forget(reference); p.state = a.pollState(reference) },
+		"it is no longer polled": func(a *agency, p *poll) { a.forget(reference); p.state = a.pollState(reference) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := anAgency(t)
@@ -54,7 +54,7 @@ func TestASettledResponseIsJudgedAgainWhereAnythingElseHasChanged(t *testing.T) 
 				return
 			}
 			if change(a, p); p.isSettled(listings.Sum{1}) {
-				t.Error("it is settled still")
+				t.Error("it is still settled")
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestASettledPageIsReadAgainWhereAnythingElseHasChanged(t *testing.T) {
 	}
 	isKnown := func() bool { return a.settledPage(page.Sum) != nil }
 	if settles() || !settles() || !isKnown() {
-		t.Fatal("a page is settled of which all is new, or not of which all is known")
+		t.Fatal("a page of new insertions is settled, or a page of known ones is not")
 	}
 	must(t, a.p.store.Update(func(tx *store.Tx) error {
 		return tx.PutInsertion(a.id, store.Insertion{Reference: "a#2##", Episode: 1})

@@ -49,7 +49,7 @@ func smallDisk(t *testing.T) (dir string, fill, free func()) {
 	return dir, fill, free
 }
 
-// TestAFullDiskEndsThePollerAndNoOtherAsksBeforeThereIsSpace fills it, and lets pollers begin until there is some again.
+// TestAFullDiskEndsThePollerAndNoOtherAsksBeforeThereIsSpace fills the disk, and starts pollers until there is space again.
 func TestAFullDiskEndsThePollerAndNoOtherAsksBeforeThereIsSpace(t *testing.T) {
 	dir, fill, free := smallDisk(t)
 	inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {

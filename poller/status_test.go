@@ -18,7 +18,7 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-func TestTheStatusTellsFreshnessLatencyAndWhatRequestsCameTo(t *testing.T) {
+func TestTheStatusReportsFreshnessLatencyAndOutcomes(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", references(8)...)
 		w.write("A100", "a#001##", time.Hour) // was there before
@@ -127,7 +127,7 @@ func TestNoInsertionWaitsLongerThanIsAllowed(t *testing.T) {
 	})
 }
 
-func TestMoreInsertionsThanTheAllowedStalenessHasTimeForAreSaidOnce(t *testing.T) {
+func TestTooManyInsertionsForTheAllowedStalenessAreReportedOnce(t *testing.T) {
 	inWorld(t, sandbox.Options{WithdrawnStatus: 404}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", references(70)...)
 		var log bytes.Buffer
@@ -136,7 +136,7 @@ func TestMoreInsertionsThanTheAllowedStalenessHasTimeForAreSaidOnce(t *testing.T
 		w.start()
 		w.pass(5 * time.Minute)
 		if strings.Count(log.String(), "more insertions than can be polled") != 1 {
-			t.Fatalf("it was said: %q", log.String())
+			t.Fatalf("logged: %q", log.String())
 		}
 		for _, want := range []string{"insertions=70", "allowed=10s", "reached=14s", "requests_per_second=5"} {
 			if !strings.Contains(log.String(), want) {

@@ -89,7 +89,7 @@ type rule struct {
 	left  int            // times that it still answers; negative: any number
 	walk  int            // number of the walk to which alone it answers
 	lasts time.Duration
-	// spreads lets it answer everything after the first one
+	// spreads makes it respond to everything after the first one
 	spreads bool
 	first   time.Time
 }
@@ -123,7 +123,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// tellForms tells a story in each of its forms; with the race detector, which sees the same
+// tellForms plays a story in each of its forms; with the race detector, which sees the same
 // goroutines in each, in the first one.
 func tellForms(t *testing.T, file string, line int, lines []string) {
 	var forms []string
@@ -380,7 +380,7 @@ func (s *story) do(line string) {
 	}
 }
 
-// ask asks the poller for something, and wants what comes of it.
+// ask requests something of the poller, and checks the result.
 func (s *story) ask(verb, rest string) {
 	reference, want, wanted := strings.Cut(" "+rest, " = ")
 	reference = strings.TrimSpace(reference)

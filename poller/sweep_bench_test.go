@@ -39,7 +39,7 @@ const sweepWorkers = 8
 // BenchmarkSweep measures what a sweep costs in which nothing has happened: 10,000 insertions and
 // the pages of their list, over loopback, 8 at a time, against a bare net/http loop that reads and
 // discards the same bodies in the same mixture, and against the script that one would write
-// instead. Only the CPU of the client counts, and only the ratios say something.
+// instead. Only the CPU of the client counts, and only the ratios mean something.
 //
 //	go test ./poller -run '^$' -bench Sweep -benchtime 1x
 func BenchmarkSweep(b *testing.B) {
@@ -79,7 +79,7 @@ func (c cost) String() string {
 	return fmt.Sprintf("%.1f µs/request (%d polls, %d pages)", c.each(), c.polls, c.pages)
 }
 
-// sweep is a server and those who ask it.
+// sweep is a server and its clients.
 type sweep struct {
 	b      *testing.B
 	base   string
@@ -147,7 +147,7 @@ func (s *sweep) lastPosition() uint64 {
 	return last
 }
 
-// poll lets the poller run until it has asked for the contact requests of n insertions.
+// poll runs the poller until it has requested the contact requests of n insertions.
 func (s *sweep) poll(count int) cost {
 	if s.events != 0 && s.lastPosition() != s.events {
 		s.b.Fatal("something has changed")
@@ -185,7 +185,7 @@ func sweepPoll(reference string) string {
 	return "/ubm-contact-request/property/" + url.PathEscape(reference) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc"
 }
 
-// loop asks for the same bodies, as many of both kinds, and discards them.
+// loop requests the same bodies, as many of both kinds, and discards them.
 func (s *sweep) loop(polls, pages int) cost {
 	lists := (*sweepCount+listings.PageSize-1)/listings.PageSize + 1
 	discard := func(r io.Reader) error {

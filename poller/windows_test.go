@@ -151,7 +151,7 @@ func (p *portal) perPoll(since time.Time) float64 {
 	return float64(requests) / float64(max(1, polls))
 }
 
-func TestNoServiceLosesALeadInSilenceOrIsAskedInVain(t *testing.T) {
+func TestNoServiceSilentlyLosesALeadOrIsPolledWithoutResult(t *testing.T) {
 	for n, name := range slices.Sorted(maps.Keys(services)) {
 		if raced && n%8 != 0 || !raced && !inRound(n) {
 			continue
@@ -203,7 +203,7 @@ func TestNoServiceLosesALeadInSilenceOrIsAskedInVain(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissedOfAFloodIsAllThatIsMissedAndToldOnce(t *testing.T) {
+func TestOneGapReportsExactlyWhatIsMissedOfAFlood(t *testing.T) {
 	for i, n := range []int{49, 50, 51, 99, 100, 150, 500} {
 		for j, c := range []struct {
 			known  int
@@ -301,7 +301,7 @@ func TestNoFailureOrKillInACatchUpLosesALead(t *testing.T) {
 	}
 }
 
-// failInCatchUp lets the k-th request of a catch-up fail, and the process be killed then.
+// failInCatchUp makes the k-th request of a catch-up fail, and kills the process then.
 func failInCatchUp(w *world, p *portal, most, k int, fault sandbox.Fault) {
 	p.step, p.layout, p.most = time.Millisecond, milliseconds, most
 	p.addMany(aFlat, 30, 10*24*time.Hour)
@@ -395,7 +395,7 @@ func (p *portal) mustMissNothingInSilence(gaps int, live ...*fieldLead) {
 	}
 }
 
-// flood is what comes to a service that shows less than there is.
+// flood is a burst of contact requests at a service that shows less than there is.
 type flood struct {
 	order        string
 	known, leads int
@@ -438,9 +438,9 @@ var floods = map[string]flood{
 	"a cap below ten":                     {order: "newest first", known: 8, cap: 7, leads: 9},
 }
 
-// TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence lets contact requests come that reach a cap,
-// which is also in no order, or is lowered as they come.
-func TestAFloodAtAServiceThatShowsLessHidesNoLeadInSilence(t *testing.T) {
+// TestAFloodAtAServiceThatShowsLessHidesNoLeadSilently adds contact requests beyond a cap, which
+// the service applies in any order, or lowers meanwhile.
+func TestAFloodAtAServiceThatShowsLessHidesNoLeadSilently(t *testing.T) {
 	forms := maps.Clone(floods)
 	for _, order := range []string{"oldest first", "by score", "in no order", "asc and desc confused"} {
 		for counts, body := range map[string]string{"": plain, ", total of the page": ofPage, ", total": ofAll} {
@@ -547,8 +547,8 @@ func TestABurstThatIsShownWholeIsNoGapAndClosesItsWindow(t *testing.T) {
 	})
 }
 
-// TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain lets the further questions of a
-// catch-up be answered with nothing for a while, as a service does that fails now and then.
+// TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain makes the further questions of a
+// catch-up return nothing for a while, as a service does that fails occasionally.
 func TestAQuestionThatShowsNothingBesideOneThatShowedSomeIsAskedAgain(t *testing.T) {
 	type form struct {
 		reply fieldReply

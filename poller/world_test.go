@@ -36,7 +36,7 @@ var rounds = flag.Int("rounds", 1, "quarters of the fixtures, services, floods a
 // inRound reports whether the n-th case of a long table runs: every fourth in one round, all in four.
 func inRound(n int) bool { return n%4 < *rounds }
 
-// TestMain lets garbage lie for longer: hundreds of small worlds would else spend a quarter of their time on it. Stores stand in
+// TestMain collects garbage less often: hundreds of small worlds would otherwise spend a quarter of their time on it. Stores stand in
 // memory where it has room for them: here the process ends, never the machine, and no disk has to be waited for. Under the race
 // detector one goroutine runs at a time: two that look at due timers of one bubble at once share what the detector knows of
 // them, and it ends the process (https://github.com/golang/go/issues/78156).
@@ -64,7 +64,7 @@ type world struct {
 	poller *poller.Poller
 	stop   func()
 	ends   error                     // what Run returns; nil: nothing
-	judged map[string]map[string]any // what events say that were held against their schemas
+	judged map[string]map[string]any // the bodies of events that were checked against their schemas
 	logs   map[string]readSoFar      // of agencies, since the store was opened
 }
 
@@ -162,7 +162,7 @@ func (w *world) restart() {
 	w.start()
 }
 
-// pass lets virtual time go by, and what is due happen.
+// pass lets virtual time go by, and runs what is due.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -193,7 +193,7 @@ type readSoFar struct {
 	at   uint64
 }
 
-// log returns the events of an agency, each held against its schema, and read once since the store was opened.
+// log returns the events of an agency, each checked against its schema, and read once since the store was opened.
 func (w *world) log(agency string) []told {
 	w.t.Helper()
 	l := w.logs[agency]
@@ -209,7 +209,7 @@ func (w *world) log(agency string) []told {
 	return slices.Clip(l.list)
 }
 
-// read holds an event against its schema, once for the same words.
+// read checks an event against its schema, once for the same bytes.
 func (w *world) read(e events.Event) (body map[string]any) {
 	w.t.Helper()
 	words := string(e.Type) + string(e.Data)
@@ -335,7 +335,7 @@ func (w *world) lists(agency, label string, status int) int {
 	return w.model.Requests(sandbox.Filter{AgencyID: agency, Operation: sandbox.OperationInsertions, Key: label, Status: status})
 }
 
-// failing answers one operation with a status; the whole API where none is named.
+// failing responds to one operation with a status; to the whole API where none is named.
 func failing(operation string, status int) func(sandbox.Call) *sandbox.Fault {
 	return func(c sandbox.Call) *sandbox.Fault {
 		if operation == "" || string(c.Operation) == operation {

@@ -17,7 +17,7 @@ import (
 	"doorbell/schemas/schematest"
 )
 
-// beside are the channels of the document that carry no news, with their addresses.
+// beside are the channels of the document that carry no new events, with their addresses.
 var beside = map[string]any{
 	"heartbeat":   "listings.heartbeat.{agency}",
 	"deadLetters": "listings.dlq.{forwarder}.{agency}.{type}",
@@ -63,7 +63,7 @@ func TestTheDocumentHasEveryTypeAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestTheDocumentSaysOfATypeWhatItsSchemaSays(t *testing.T) {
+func TestTheDocumentAgreesWithTheSchemaOfEachType(t *testing.T) {
 	d := document(t)
 	eachType(t, func(t *testing.T, eventType string, schema, _ node) {
 		message := at(d, "components", "messages", eventType).(node)
@@ -104,7 +104,7 @@ func TestTheDocumentSaysOfATypeWhatItsSchemaSays(t *testing.T) {
 	}
 }
 
-func TestEveryReferenceOfTheDocumentLeadsSomewhere(t *testing.T) {
+func TestEveryReferenceOfTheDocumentResolves(t *testing.T) {
 	d, used := document(t), map[string]bool{}
 	walk(d, "", func(path string, n node) {
 		ref, ok := n["$ref"].(string)
@@ -140,8 +140,9 @@ func TestTheExamplesOfHeadersAndHeartbeatAreValid(t *testing.T) {
 	schematest.Validate(t, "heartbeat", encode(t, at(example, "payload")))
 }
 
-// TestTheParserOfAsyncAPITakesTheDocument uses a third-party judge. A second document, which is spoiled, shows that it judges.
-func TestTheParserOfAsyncAPITakesTheDocument(t *testing.T) {
+// TestTheAsyncAPIParserAcceptsTheDocument uses a third-party parser. That it fails on a spoiled
+// second document shows that it judges.
+func TestTheAsyncAPIParserAcceptsTheDocument(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("interop/node_modules/@asyncapi/parser"); err != nil {
 		skiptest.Skipf(t, "the AsyncAPI parser is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")

@@ -28,7 +28,7 @@ func TestThePageShowsTheProgramsThatAreRun(t *testing.T) {
 	}
 }
 
-func TestThePageLeadsToWhatIsThere(t *testing.T) {
+func TestEveryLinkOfThePageResolves(t *testing.T) {
 	page := readText(t, "README.md")
 	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(page, -1) {
 		if strings.HasPrefix(link[1], "https://") {
@@ -50,7 +50,7 @@ func TestThePageLeadsToWhatIsThere(t *testing.T) {
 		}
 	}
 	if !strings.Contains(readText(t, "../README.md"), "(schemas/README.md)") {
-		t.Error("nobody is led to the page")
+		t.Error("nothing links to the page")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package schematest holds payloads against their JSON Schemas. It is for tests only: no package of
+// Package schematest checks payloads against their JSON Schemas. It is for tests only: no package of
 // the product imports it, so that the validator stays out of the binary.
 package schematest
 
@@ -43,7 +43,7 @@ func Check(eventType string, data []byte) error {
 	return nil
 }
 
-// reasons are the leaves of the error, which say what is wrong rather than what follows from it.
+// reasons are the leaves of the error, which name what is wrong rather than what follows from it.
 func reasons(e *jsonschema.ValidationError) []string {
 	if len(e.Causes) > 0 {
 		var all []string

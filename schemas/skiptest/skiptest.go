@@ -14,7 +14,7 @@ import (
 // it nothing is written.
 const Variable = "DOORBELL_TEST_SKIPPED"
 
-// Skipf ends a test with what is missing, and how it is had.
+// Skipf ends a test with what is missing, and how to get it.
 func Skipf(tb testing.TB, format string, args ...any) {
 	tb.Helper()
 	why := fmt.Sprintf(format, args...)

@@ -15,7 +15,7 @@ import (
 	"doorbell/store"
 )
 
-// into copies a store that is open.
+// into copies an open store.
 func into(s *store.Store) func(io.Writer) error {
 	return func(w io.Writer) error { return s.Backup(w, func(int64) {}) }
 }
@@ -137,7 +137,7 @@ func TestAStartCompactsAFileOfWhichHalfIsFree(t *testing.T) {
 		t.Errorf("%v: was %+v, is %+v", err, was, is)
 	}
 	if after := contents(t, dir); len(after) != 1 {
-		t.Errorf("%d files lie there", len(after))
+		t.Errorf("there are %d files", len(after))
 	}
 }
 

@@ -52,7 +52,7 @@ func BenchmarkRemember(b *testing.B) {
 // commitTogether is how many insertions are in a commit of the benchmark, for it measures size and not the disk.
 const commitTogether = 50
 
-// remember remembers the contact requests of some insertions, those that are known already as well.
+// remember stores the contact requests of some insertions, including those that are already known.
 func remember(b *testing.B, s *store.Store, insertions []int, history int) {
 	b.Helper()
 	err := s.Update(func(tx *store.Tx) error {

@@ -64,7 +64,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 		}
 	}
 	if failure := s.Failure(); !errors.Is(err, failure) || !errors.Is(s.View(func(*store.Tx) error { return nil }), failure) {
-		t.Errorf("it goes on after %v", err)
+		t.Errorf("it continues after %v", err)
 	}
 	s.Close()
 	s = openAt(t, dir, &now)
@@ -73,7 +73,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 	}
 	s.Close()
 	if after := entries(); after != before {
-		t.Errorf("%d files lie there, and it were %d", after, before)
+		t.Errorf("there are %d files, and there were %d", after, before)
 	}
 	free()
 	s = openAt(t, dir, &now)

@@ -23,7 +23,7 @@ const nora = "Nora-Beispiel"
 
 func request(n int) store.Request { return store.Request{Reference: "a#b##", ID: fmt.Sprint("c", n)} }
 
-// asked is a person's contact request, changed as often as revision says.
+// asked is a person's contact request, changed as many times as its revision.
 func asked(t testing.TB, r store.Request, revision int, at time.Time) events.Event {
 	t.Helper()
 	common := events.Common{AgencyID: "A100", ObservedAt: at}
@@ -55,7 +55,7 @@ func holding(t testing.TB, s *store.Store) (ids []string) {
 	t.Helper()
 	for _, e := range whole(t, s, "A100") {
 		if e.HoldsPerson() != bytes.Contains(e.Data, []byte(nora)) {
-			t.Errorf("%s: the event says %v of holding a person", e.Type, e.HoldsPerson())
+			t.Errorf("%s: the event reports that it holds a person: %v", e.Type, e.HoldsPerson())
 		}
 		if e.HoldsPerson() {
 			ids = append(ids, idOf(t, e))
@@ -103,7 +103,7 @@ func row(t testing.TB, s *store.Store, r store.Request) (row store.ContactReques
 	return row
 }
 
-func TestAnErasedPersonIsInNoEventAndAllElseStays(t *testing.T) {
+func TestAnErasedPersonIsInNoEventAndEverythingElseStays(t *testing.T) {
 	s := open(t, t.TempDir())
 	knows(t, s)
 	known := store.ContactRequest{
@@ -155,7 +155,7 @@ func TestAnErasedPersonIsInNoEventAndAllElseStays(t *testing.T) {
 	}
 }
 
-func TestOfAnUnknownAgencyNothingIsAnnounced(t *testing.T) {
+func TestAnErasureOfAnUnknownAgencyIsNotAnnounced(t *testing.T) {
 	s := open(t, t.TempDir())
 	update(t, s, func(tx *store.Tx) error {
 		return tx.PutInsertion("A100", store.Insertion{Reference: "a#b##", Episode: 1, Epoch: 5})
@@ -169,7 +169,7 @@ func TestOfAnUnknownAgencyNothingIsAnnounced(t *testing.T) {
 	}
 }
 
-func TestErasingGoesOnWhereItWasKilled(t *testing.T) {
+func TestAKilledErasureContinuesWhereItWas(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	knows(t, s)
@@ -196,7 +196,7 @@ func TestErasingGoesOnWhereItWasKilled(t *testing.T) {
 	}
 	for _, dir := range append(copies, copied(t, s)) {
 		killed := open(t, dir)
-		erases(t, killed, requests[:40]...) // and once more in the middle
+		erases(t, killed, requests[:40]...) // and again in the middle
 		erases(t, killed, requests...)
 		if left := holding(t, killed); len(left) > 0 {
 			t.Errorf("%d contact requests are not erased", len(left))
@@ -209,7 +209,7 @@ func TestErasingGoesOnWhereItWasKilled(t *testing.T) {
 		}
 		for _, e := range whole(t, killed, "A100") {
 			if e.Type == events.TypeContactRequestRedacted && !strings.Contains(string(e.Data), `"lastName"`) {
-				t.Errorf("of %s it is not known any more what was erased", idOf(t, e))
+				t.Errorf("%s no longer lists what was erased", idOf(t, e))
 			}
 		}
 	}
@@ -227,8 +227,9 @@ func copied(t testing.TB, s *store.Store) (dir string) {
 	return dir
 }
 
-// TestWhatCannotBeRememberedIsErasedInTheEvents is of requests that the snapshot has no room for.
-func TestWhatCannotBeRememberedIsErasedInTheEvents(t *testing.T) {
+// TestRequestsThatCannotBeRememberedAreErasedInTheEvents has requests that the snapshot has no room
+// for.
+func TestRequestsThatCannotBeRememberedAreErasedInTheEvents(t *testing.T) {
 	s := open(t, t.TempDir())
 	knows(t, s)
 	requests := []store.Request{{Reference: "a", ID: ""}, {Reference: "a", ID: "c\x00"}, {Reference: strings.Repeat("a", 5000), ID: "c"}, request(1)}
@@ -247,7 +248,7 @@ func TestWhatCannotBeRememberedIsErasedInTheEvents(t *testing.T) {
 	}
 }
 
-func TestAStoreFromBeforeAnErasureIsKnown(t *testing.T) {
+func TestAStoreFromBeforeAnErasureIsRecognised(t *testing.T) {
 	s := open(t, t.TempDir())
 	requests := []store.Request{{"house#1", "id-1"}, {"house#2", "id-2"}}
 	holds := func(want bool) {
@@ -265,8 +266,8 @@ func TestAStoreFromBeforeAnErasureIsKnown(t *testing.T) {
 	}
 }
 
-// TestAllThatBearAnIdAreErased has two people of whom the second got the id of the first.
-func TestAllThatBearAnIdAreErased(t *testing.T) {
+// TestEveryPersonWithAnIdIsErased has two people, of whom the second got the id of the first.
+func TestEveryPersonWithAnIdIsErased(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example"})
 	must(t, err)
 	defer s.Close()

@@ -1,6 +1,6 @@
 package store
 
-// SetSchema makes the file say that it has another schema.
+// SetSchema makes the file declare another schema.
 func SetSchema(s *Store, schema int) error {
 	m := s.meta
 	m.Schema = schema

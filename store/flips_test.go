@@ -53,7 +53,7 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 					count[last]++
 				}
 				if from == began {
-					t.Fatalf("seed %d, flip %d: nothing came of it: %v\n%.3000s", seed, from, err, complaint.String())
+					t.Fatalf("seed %d, flip %d: no result: %v\n%.3000s", seed, from, err, complaint.String())
 				}
 				died := strings.Contains(complaint.String(), "out of memory") || strings.Contains(complaint.String(), "stack overflow")
 				switch {
@@ -74,7 +74,7 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 	}
 }
 
-// flipAll changes bytes one at a time, and says the outcome of each.
+// flipAll changes bytes one at a time, and returns the outcome of each.
 func flipAll(what string) error {
 	var mode, dir string
 	var seed uint64

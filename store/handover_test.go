@@ -35,7 +35,7 @@ func TestACopyHoldsTheSnapshotAndTheEventsBeyondTheCursor(t *testing.T) {
 	other := t.TempDir()
 	must(t, s.CopyUnpublished(filepath.Join(other, "doorbell.db")))
 	if last, err := open(t, other).LastPosition(); err != nil || last != 3 {
-		t.Errorf("positions of a copy without events go on behind %d, %v", last, err)
+		t.Errorf("positions of a copy without events continue after %d, %v", last, err)
 	}
 	if copied.ID() == s.ID() {
 		t.Error("the copy has the identity of the store")
@@ -60,8 +60,9 @@ func TestACopyHoldsTheSnapshotAndTheEventsBeyondTheCursor(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeMadeUpForIsUrgent covers what a doorbell that takes over does not see again at the API.
-func TestWhatCannotBeMadeUpForIsUrgent(t *testing.T) {
+// TestChangesThatATakeoverCannotRecoverAreUrgent covers what a doorbell that takes over does not
+// see again at the API.
+func TestChangesThatATakeoverCannotRecoverAreUrgent(t *testing.T) {
 	s := open(t, t.TempDir())
 	urgent := 0
 	s.OnUrgent(func() { urgent++ })

@@ -66,7 +66,7 @@ func TestOldEventsGoAtTheStartAndEveryHour(t *testing.T) {
 	})
 }
 
-func TestASizeThatIsNearlyReachedIsTold(t *testing.T) {
+func TestANearlyFullStoreIsReported(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, dir)
@@ -168,7 +168,7 @@ func TestAFileHasALimitBeyondWhatItMayHold(t *testing.T) {
 	select {
 	case <-s.Failed():
 	default:
-		t.Error("the process goes on")
+		t.Error("the process continues")
 	}
 	nothing := func(*store.Tx) error { return nil }
 	for _, err := range []error{s.Failure(), s.View(nothing), s.Update(nothing), s.RequireSpace(), s.Close()} {

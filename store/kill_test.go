@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 // limitMemory ends the process where it would take all memory: there are files that let bbolt run in a circle. What is only reserved,
-// for an entry that says that it is huge, takes none; where the system does not say how much is resident, nothing is limited.
+// for an entry that declares itself huge, takes none; where the system does not report how much is resident, nothing is limited.
 func limitMemory() {
 	debug.SetMaxStack(64 << 20)
 	go func() {
@@ -126,7 +126,7 @@ func TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted(t *testing.T)
 		kill := sync.OnceFunc(func() {
 			time.AfterFunc(20*time.Millisecond+rand.N(400*time.Millisecond), func() { c.Process.Kill() })
 		})
-		if life%5 < 4 { // else it lives until it has committed something, however slow the machine is
+		if life%5 < 4 { // otherwise it lives until it has committed something, however slow the machine is
 			kill()
 		}
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -138,21 +138,21 @@ func TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted(t *testing.T)
 			newest = n
 		}
 		if err := c.Wait(); c.ProcessState.ExitCode() != -1 {
-			t.Fatalf("it ended by itself: %v", err)
+			t.Fatalf("it exited by itself: %v", err)
 		}
 		checkIfThere(t, filepath.Join(dir, "doorbell.db"))
 		checkIfThere(t, filepath.Join(dir, "copy"))
 	}
 	s := open(t, dir)
 	if e := appended(t, s, event(t, "A100")); e.Sequence <= newest || newest == 0 {
-		t.Errorf("the log goes on with %d, %d was committed", e.Sequence, newest)
+		t.Errorf("the log continues with %d, %d was committed", e.Sequence, newest)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".doorbell-*")); err != nil || len(left) > 0 {
 		t.Errorf("%v is left: %v", left, err)
 	}
 }
 
-// checkIfThere holds a file against its form; one that was not made yet, or not filled yet, has none.
+// checkIfThere verifies a file; one that was not created yet, or not filled yet, is accepted.
 func checkIfThere(t *testing.T, path string) {
 	t.Helper()
 	r, err := store.Verify(t.Context(), path)

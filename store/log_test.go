@@ -90,7 +90,7 @@ func TestTheCursorMayGoBackAndTheHighestPositionStays(t *testing.T) {
 	}
 }
 
-func TestProgressSaysWhatIsUnsentAndSinceWhen(t *testing.T) {
+func TestProgressReportsWhatIsUnsentAndSinceWhen(t *testing.T) {
 	now := era
 	s := openAt(t, t.TempDir(), &now)
 	ring(t, s, "B200", 1, &now)

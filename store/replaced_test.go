@@ -29,7 +29,7 @@ func replaced(t *testing.T, wait store.Options) (old *store.Store, opened chan e
 	return old, opened
 }
 
-func TestWhoWaitsForAStoreThatIsReplacedOpensTheOneThatIsThere(t *testing.T) {
+func TestAProcessThatWaitsForAReplacedStoreOpensTheNewOne(t *testing.T) {
 	dir := t.TempDir()
 	old, opened := replaced(t, store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 10 * time.Second})
 	old.Close()

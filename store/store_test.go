@@ -190,11 +190,11 @@ func TestASecondProcessIsRefusedInTime(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileIsFilledOnlyByWhoKnowsTheAPI(t *testing.T) {
+func TestAnEmptyFileIsFilledOnlyByACallerThatKnowsTheAPI(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "doorbell.db"), "")
 	if _, err := store.Open(store.Options{Dir: dir}); err == nil {
-		t.Error("a store without an API was made")
+		t.Error("a store without an API was created")
 	}
 	open(t, dir)
 }
@@ -250,7 +250,7 @@ func contents(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// beOfSchema makes a closed store one that says that it has another schema.
+// beOfSchema makes a closed store declare another schema.
 func beOfSchema(t *testing.T, path string, schema int) {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: filepath.Dir(path), BaseURL: baseURL})

@@ -169,7 +169,7 @@ func TestACursorThatIsNotInItsLogIsFound(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
+func TestFilesThatAreNotAStoreAreRefusedAndLeftAlone(t *testing.T) {
 	whole, err := os.ReadFile(furnished(t))
 	must(t, err)
 	newer, older := furnished(t), furnished(t)
@@ -192,17 +192,17 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 		want error
 		says string
 	}{
-		"empty":                    {nil, store.ErrDamaged, "it is empty"},
-		"a few bytes":              {whole[:100], store.ErrDamaged, "invalid database"},
-		"cut in the first page":    {whole[:5000], store.ErrDamaged, "file size too small"},
-		"cut in the middle":        {whole[:int(pagesOf(whole))*4096/2], store.ErrDamaged, "it is cut off"},
-		"without its last page":    {whole[:int(pagesOf(whole))*4096-4096], store.ErrDamaged, "it is cut off"},
-		"not a database":           {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
-		"without heads":            {zeroed, store.ErrDamaged, "invalid database"},
-		"of a newer program":       {read(newer), store.ErrNewer, "schema 99"},
-		"of an older program":      {read(older), store.ErrForeign, "schema 6, from before the first release"},
-		"a database of others":     {read(other), store.ErrDamaged, "it is no store of doorbell"},
-		"pages that are not there": {astray(t, whole, 1<<30), store.ErrDamaged, ""},
+		"empty":                         {nil, store.ErrDamaged, "it is empty"},
+		"a few bytes":                   {whole[:100], store.ErrDamaged, "invalid database"},
+		"cut in the first page":         {whole[:5000], store.ErrDamaged, "file size too small"},
+		"cut in the middle":             {whole[:int(pagesOf(whole))*4096/2], store.ErrDamaged, "it is cut off"},
+		"without its last page":         {whole[:int(pagesOf(whole))*4096-4096], store.ErrDamaged, "it is cut off"},
+		"not a database":                {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
+		"without heads":                 {zeroed, store.ErrDamaged, "invalid database"},
+		"of a newer program":            {read(newer), store.ErrNewer, "schema 99"},
+		"of an older program":           {read(older), store.ErrForeign, "schema 6, from before the first release"},
+		"a database of another program": {read(other), store.ErrDamaged, "it is no store of doorbell"},
+		"pages that do not exist":       {astray(t, whole, 1<<30), store.ErrDamaged, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -211,7 +211,7 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 			if r, err := store.Verify(t.Context(), path); err == nil && r.Damage() == nil || err != nil && (!errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("Verify: %v %q, want %v: %s", err, r.Findings, c.want, c.says)
 			}
-			if name != "empty" && name != "pages that are not there" {
+			if name != "empty" && name != "pages that do not exist" {
 				for range 2 { // the second time the lock is free
 					if _, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL}); !errors.Is(err, c.want) {
 						t.Errorf("Open: %v, want %v", err, c.want)
@@ -227,11 +227,11 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 		t.Errorf("without a file: %v", err)
 	}
 	if _, err := store.Verify(t.Context(), t.TempDir()); err == nil {
-		t.Error("a folder is sound")
+		t.Error("a folder counts as sound")
 	}
 }
 
-// astray lets every branch page of a file lead to a page that is not there.
+// astray makes every branch page of a file lead to a page that does not exist.
 func astray(t *testing.T, whole []byte, to uint64) []byte {
 	t.Helper()
 	file, found := bytes.Clone(whole), false

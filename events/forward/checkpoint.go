@@ -147,7 +147,7 @@ func (p *progress) streamIs(made time.Time) {
 
 var (
 	// ErrBusy means that another process forwards under this name with this directory.
-	ErrBusy = errors.New("a forwarder of this name is running already")
+	ErrBusy = errors.New("a forwarder of this name is already running")
 	// ErrState means that a file of the forwarder cannot be used. It is left unchanged.
 	ErrState = errors.New("a file of the forwarder cannot be used")
 )
@@ -193,7 +193,7 @@ func read[T any](path string, whole func(T) bool) (v T, there bool, err error) {
 	if err = d.Decode(&v); err != nil || d.More() || !whole(v) {
 		return v, false,
 			fmt.Errorf("%w: %s is damaged, or another version of doorbell wrote it. Restore it from a backup; "+
-				"or move it away: then the forwarder goes on where its consumer in NATS stands",
+				"or move it away: the forwarder then continues where its NATS consumer stopped",
 				ErrState, path)
 	}
 	return v, true, nil

@@ -23,9 +23,9 @@ var (
 	ErrNoLetter = errors.New("there is no such dead letter")
 	// ErrUnreadable means that the message with the number was not written by a forwarder, or is
 	// damaged. It can only be dropped.
-	ErrUnreadable = errors.New("it cannot be read, as no forwarder wrote it")
+	ErrUnreadable = errors.New("it cannot be read, because no forwarder wrote it")
 	// ErrNoReceiver means that no configured receiver takes the letter.
-	ErrNoReceiver = errors.New("no receiver is configured for this letter")
+	ErrNoReceiver = errors.New("no receiver is configured for this dead letter")
 )
 
 // Letter describes a dead letter without its payload: it contains no person's data.
@@ -127,7 +127,7 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 		return err
 	}
 	if _, err := d.stream.EraseAt(ctx, number); err != nil {
-		return fmt.Errorf("dead letter %d stays: %w", number, err)
+		return fmt.Errorf("dead letter %d remains: %w", number, err)
 	}
 	return nil
 }

@@ -33,10 +33,10 @@ type Poster struct {
 
 // Errors of NewPoster. They quote nothing: an address may contain a token.
 var (
-	ErrAddress = errors.New("this is no address to post to; " +
+	ErrAddress = errors.New("this is not an address to post to; " +
 		"write it like https://hooks.example.com/doorbell")
-	ErrPlaintext = errors.New("the address speaks plain http to another machine, " +
-		"which would show people's data to everybody on the way; write https://, or allow its host by name")
+	ErrPlaintext = errors.New("the address uses plain http to another machine, " +
+		"which would expose personal data on the way; write https://, or allow its host by name")
 )
 
 // NewPoster parses an address. It must be https, unless its host is this machine or allowed by

@@ -104,7 +104,7 @@ func (m *Messenger) outcome(r *Response) error {
 	}
 	switch {
 	case about == OfWebhook, r.Status == http.StatusGone:
-		reason += ": the webhook does not work any more; " + m.service.Renew
+		reason += ": the webhook no longer works; " + m.service.Renew
 		return &Retry{Receiver: true, Reason: reason}
 	case about == OfMoment:
 		return &Retry{After: r.RetryAfter(), Receiver: true, Reason: reason}

@@ -145,7 +145,7 @@ func send(ctx context.Context, r Receiver, d Delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the value may quote a person
 			err = &Refused{
-				Reason:  fmt.Sprintf("it cannot be rendered: a fault of doorbell, %T", p),
+				Reason:  fmt.Sprintf("it cannot be rendered: a bug in doorbell, %T", p),
 				Certain: true,
 			}
 		}
@@ -312,7 +312,7 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 	return sum, ctx.Err()
 }
 
-var errErased = errors.New("the event was erased meanwhile")
+var errErased = errors.New("the event was erased in the meantime")
 
 // resend sends an event to one receiver, with retries, unless the event is erased meanwhile.
 func resend(ctx context.Context, d *destination, e events.Event,

@@ -64,7 +64,7 @@ func (f Filter) validate() error {
 	for _, p := range f.Types {
 		if !slices.ContainsFunc(events.Types, func(t events.Type) bool { return matches(p, t) }) {
 			return fmt.Errorf(
-				"there is no type of event %.40q; types are %v, or a pattern such as access.>", p,
+				"there is no event type %.40q; types are %v, or a pattern such as access.>", p,
 				events.Types)
 		}
 	}

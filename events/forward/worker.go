@@ -187,7 +187,7 @@ func (w *worker) run(ctx context.Context) error {
 // Reasons why no events come from NATS.
 var (
 	errNoStream = errors.New("the stream is missing")
-	errOther    = errors.New("the consumer of this receiver is that of another doorbell, " +
+	errOther    = errors.New("the consumer of this receiver belongs to another doorbell, " +
 		"with other agencies; set DOORBELL_INSTANCE to tell the two apart")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
@@ -207,7 +207,7 @@ func (w *worker) report(err error) {
 	case text != "":
 		w.log.Warn("no events from NATS; retrying", "err", text)
 	default:
-		w.log.Info("events come from NATS again")
+		w.log.Info("events arrive from NATS again")
 	}
 }
 

@@ -226,7 +226,7 @@ func TestCheckReadsTheStoreOfAStoppedDaemon(t *testing.T) {
 	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Event(t, "access.halted", "A100")
 	d.Stop(t)
 	asked := s.Asked("A100")
-	checked(t, s, exit.CodeFailed, check.SectionAPI, wrong, "A100: polling stopped for everything of the agency, "+
+	checked(t, s, exit.CodeFailed, check.SectionAPI, wrong, "A100: polling stopped for the whole agency, "+
 		"because the API refuses access; no request was sent", "run: doorbell resume A100")
 	if s.Asked("A100") != asked {
 		t.Errorf("it was asked %d times", s.Asked("A100")-asked)

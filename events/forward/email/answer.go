@@ -41,7 +41,7 @@ var steps = map[gomail.SendErrReason]step{
 // hints are what to look at after a permanent refusal at a step. That of the content is about the
 // account here.
 var hints = map[step]string{
-	stepAuth:      ": user or password are wrong; no mail is sent until they are changed",
+	stepAuth:      ": user or password is wrong; no mail is sent until this is corrected",
 	stepMail:      ": sending from this address is not allowed; check sender, user and password",
 	stepRecipient: ": the server does not accept the recipient; check the address",
 	stepContent:   ": it is about the account, not the mail; ask the provider",
@@ -101,12 +101,12 @@ func noAnswer(ctx context.Context, at step, err error, whole bool) error {
 	case errors.As(err, new(tls.RecordHeaderError)):
 		why = "the server does not speak TLS here; is it the port for STARTTLS?"
 	case errors.Is(err, errTooMuch):
-		why = "the server does not stop answering"
+		why = "the server does not stop responding"
 	case why == forward.BadCertificate:
 		return wrongSetup(at, why)
 	}
 	if whole {
-		why += "; whether the mail was taken is unknown"
+		why += "; it is unknown whether the mail was accepted"
 	}
 	return &forward.Retry{Receiver: !whole, Unanswered: whole, Reason: string(at) + ": " + why}
 }

@@ -240,7 +240,7 @@ func TestBadOptionsAreRefusedInAClearSentence(t *testing.T) {
 		{smtp: "https://mail.secret.example", want: server},
 		{smtp: "smtp://secret\x7f", want: server},
 		{smtp: "smtp://:587", want: server},
-		{smtp: "smtp://leads@mail.example", password: "secret\n", want: "line end"},
+		{smtp: "smtp://leads@mail.example", password: "secret\n", want: "line break"},
 		{from: "-", want: "mail sender: " + address},
 		{from: "secret@a.example, secret@b.example", want: "mail sender: " + address},
 		{from: "secret@a.example\r\nBcc: x@b.example", want: "mail sender: " + address},

@@ -71,7 +71,7 @@ func parseServer(address, password string, allowed []string) (server, error) {
 	}
 	if strings.ContainsFunc(s.user+s.password, unicode.IsControl) {
 		return server{},
-			errors.New("SMTP server: user and password must not hold control characters, such as a line end")
+			errors.New("SMTP server: user and password must not contain control characters, such as a line break")
 	}
 	s.loopback, s.plaintext = forward.MayBePlain(s.host, nil), forward.MayBePlain(s.host, allowed)
 	return s, nil

@@ -116,7 +116,7 @@ type login struct {
 }
 
 var errNoWay = errors.New(
-	"the server offers no login that keeps the password secret, which is PLAIN or LOGIN under TLS")
+	"the server offers no login that keeps the password secret: PLAIN or LOGIN over TLS")
 
 // Start implements smtp.Auth.
 func (l *login) Start(s *smtp.ServerInfo) (string, []byte, error) {

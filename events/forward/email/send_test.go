@@ -47,7 +47,7 @@ func TestEveryResponseHasItsMeaning(t *testing.T) {
 		{"99 neither", later, perhaps, ""},
 		{cutOff, later, perhaps, "the connection broke"},
 		{silence, later, perhaps, "no answer in time"},
-		{endless, later, perhaps, "the server does not stop answering"},
+		{endless, later, perhaps, "the server does not stop responding"},
 	} {
 		for _, step := range []string{"", "EHLO", "MAIL", "RCPT", "DATA", "."} {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestMailAndPasswordTravelUnderTLS(t *testing.T) {
 		"LOGIN, on request":          {address: "smtp://" + user + "example.com", offers: true, methods: []string{"LOGIN"}, want: taken},
 		"LOGIN, from the first byte": {address: "smtps://" + user + "example.com", implicit: true, methods: []string{"LOGIN", "XOAUTH2"}, want: taken},
 
-		"a wrong password":             {address: "smtp://other@example.com", offers: true, methods: []string{"PLAIN"}, want: laterSetup, words: "password are wrong"},
+		"a wrong password":             {address: "smtp://other@example.com", offers: true, methods: []string{"PLAIN"}, want: laterSetup, words: "password is wrong"},
 		"a wrong password, by LOGIN":   {address: "smtp://other@example.com", offers: true, methods: []string{"LOGIN"}, want: laterSetup, words: "535"},
 		"no login that is safe":        {address: "smtp://" + user + "example.com", offers: true, methods: []string{"XOAUTH2"}, want: laterSetup, words: "PLAIN or LOGIN"},
 		"a password without TLS":       {address: "smtp://" + user + "example.com", methods: []string{"PLAIN"}, allowed: "example.com", want: laterSetup, words: "PLAIN or LOGIN"},

@@ -93,7 +93,7 @@ func (w writer) agencies(group []alert) (list []string, whose string) {
 var notices = map[events.Type]Item{
 	events.TypeAccessHalted: {
 		Tone: Alert, Heading: "The API refuses access",
-		Under: "Polling stopped: no new contact requests are seen here until this is settled.",
+		Under: "Polling stopped: no new contact requests are seen here until this is resolved.",
 	},
 	events.TypeAccessResumed: {Tone: Good, Heading: "Access restored", Under: "Polling resumed."},
 	events.TypeWatchBaselined: {
@@ -113,8 +113,8 @@ var notices = map[events.Type]Item{
 		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
 	},
 	events.TypeWatchSchemaDrifted: {
-		Tone: Alert, Heading: "The API's answers have changed",
-		Under: "The API has changed the form of its answers, or something else answers in its place.",
+		Tone: Alert, Heading: "The API's responses have changed",
+		Under: "The API has changed the form of its responses, or something else responds in its place.",
 		Advice: "If contact requests keep arriving, there is nothing to do. " +
 			"Otherwise ask the provider what has changed, and check for a newer doorbell.",
 		Command: "doorbell check",
@@ -131,7 +131,7 @@ var notices = map[events.Type]Item{
 // shown as facts.
 var labels = map[string]string{
 	"propertyReferenceId": "Insertion", "observedAt": "Observed",
-	"observedAfter": "Last good answer",
+	"observedAfter": "Last good response",
 	"until":         "Takes effect",
 	"haltedAt":      "Halted since", "probableReason": "Probable reason",
 	"agencyId": "", "origin": "", "lastSuccessAt": "", "advice": "", "resume": "", "approve": "",
@@ -148,7 +148,7 @@ var headings = map[events.Type]map[string]string{
 	},
 	events.TypeWatchRecovered: {
 		"stale":       "The API answers again",
-		"change_held": "The held change is settled",
+		"change_held": "The held change is resolved",
 	},
 	events.TypeWatchGapDetected: {
 		"window_full":     "More contact requests arrived at once than the API shows",
@@ -237,5 +237,5 @@ func Scope(s events.Scope) string {
 	case events.ScopeInsertion:
 		return "the contact requests of one insertion"
 	}
-	return "everything of the agency"
+	return "the whole agency"
 }

@@ -88,7 +88,7 @@ func (w writer) request(p payload, about string) Item {
 	if !w.Short {
 		mail, call := mailLink(c.Email, w.placeOf(p.Insertion)), telLink(c.Phone, c.PhoneRaw)
 		if mail != "" {
-			i.Actions = append(i.Actions, Link{w.t("Write a mail"), mail})
+			i.Actions = append(i.Actions, Link{w.t("Write an e-mail"), mail})
 		}
 		if call != "" {
 			i.Actions = append(i.Actions, Link{w.t("Call"), call})
@@ -200,7 +200,7 @@ func (w writer) insertion(p payload) Item {
 		all = append(all, Fact{Label: "…", Text: fmt.Sprintf("+ %d", more)})
 	}
 	all = append(all, w.fact("Last seen", w.when(p.LastSeenAt)),
-		w.fact("Was gone since", w.when(p.DisappearedAt)))
+		w.fact("Gone since", w.when(p.DisappearedAt)))
 	return Item{Facts: facts(all...)}
 }
 

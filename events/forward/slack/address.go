@@ -16,7 +16,7 @@ func checkAddress(u *url.URL) error {
 	}
 	switch name, found := strings.CutPrefix(u.Path, "/services/"); {
 	case !found:
-		return fmt.Errorf("the URL at %s is not that of an incoming webhook, which begins with https://%s/services/; those of workflows accept no messages", host, host)
+		return fmt.Errorf("the URL at %s is not that of an incoming webhook, which begins with https://%s/services/; workflow URLs accept no messages", host, host)
 	case strings.Trim(name, "/") == "":
 		return errors.New(
 			"the part of the webhook URL that names the webhook is missing; copy all of it")

@@ -24,7 +24,7 @@ import (
 // the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	m, err := forward.NewMessenger(h, forward.Service{
-		Words: words, Renew: "make a new one in Slack",
+		Words: words, Renew: "create a new one in Slack",
 		Word:   func(body []byte) string { return strings.TrimSpace(string(body)) },
 		Render: func(d forward.Delivery) []byte { return render(message.Write(d.Events, d.Test, o)) },
 		Check:  checkAddress,

@@ -38,7 +38,7 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	waits, never := forwardtest.Waits, forwardtest.Refused
 	chat.Receiver(t, forwardtest.Reply{Status: 200, Body: "ok", Want: forwardtest.Done}, []forwardtest.Reply{
 		{Status: 204, Want: forwardtest.Done},
-		{Status: 200, Body: "no_service", Want: waits, Says: "no_service: the webhook does not work any more; make a new one in Slack"},
+		{Status: 200, Body: "no_service", Want: waits, Says: "no_service: the webhook no longer works; create a new one in Slack"},
 		{Status: 400, Body: "invalid_payload", Want: never, Says: "invalid_payload"},
 		{Status: 400, Body: "user_not_found", Want: waits},
 		{Status: 400, Body: page, Want: never},
@@ -61,18 +61,18 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 
 func TestAnAddressThatIsNotAWebhookIsRefusedAndNotQuoted(t *testing.T) {
 	chat.Addresses(t, map[string]string{
-		"":                                      "no address to post to",
-		"sEcReT":                                "no address to post to",
-		"https:sEcReT":                          "no address to post to",
-		"https://hooks.slack.com:sEcReT":        "no address to post to",
-		"%sEcReT":                               "no address to post to",
-		"ftp://hooks.slack.com/services/sEcReT": "no address to post to",
-		"http://hooks.slack.com/services/T/B/sEcReT":         "speaks plain http",
+		"":                                      "not an address to post to",
+		"sEcReT":                                "not an address to post to",
+		"https:sEcReT":                          "not an address to post to",
+		"https://hooks.slack.com:sEcReT":        "not an address to post to",
+		"%sEcReT":                               "not an address to post to",
+		"ftp://hooks.slack.com/services/sEcReT": "not an address to post to",
+		"http://hooks.slack.com/services/T/B/sEcReT":         "uses plain http",
 		"https://hooks.slack.com/triggers/T/1/sEcReT":        "is not that of an incoming webhook",
 		"https://hooks.slack.com/":                           "is not that of an incoming webhook",
 		"https://hooks.slack.com/services/":                  "is missing",
 		"https://chat.example":                               "is missing",
-		"https://user:sEcReT@hooks.slack.com/services/T/B/x": "no address to post to",
+		"https://user:sEcReT@hooks.slack.com/services/T/B/x": "not an address to post to",
 		"https://hooks.slack.com/services/T/B/x#sEcReT":      "must not contain #",
 	},
 		forward.Hook{URL: " https://hooks.slack.com/services/T/B/x\n"}, // as files end

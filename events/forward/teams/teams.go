@@ -30,7 +30,7 @@ import (
 // the error names the host at most.
 func New(h forward.Hook, o message.Options) (*forward.Messenger, error) {
 	m, err := forward.NewMessenger(h, forward.Service{
-		Word: code, Words: codes, Renew: "turn the workflow on in Teams, or make a new one",
+		Word: code, Words: codes, Renew: "turn the workflow on in Teams, or create a new one",
 		Render: func(d forward.Delivery) []byte { return render(message.Write(d.Events, d.Test, o)) },
 		Check:  checkAddress,
 	})
@@ -45,7 +45,7 @@ func checkAddress(u *url.URL) error {
 	ends := func(domain string) bool { return strings.HasSuffix("."+host, "."+domain) }
 	switch {
 	case ends("webhook.office.com"):
-		return errors.New("the address is that of a connector, which Microsoft has retired; make a workflow in Teams that posts to a channel when a webhook request is received")
+		return errors.New("the address is that of a connector, which Microsoft has retired; create a workflow in Teams that posts to a channel when a webhook request is received")
 	case (ends("logic.azure.com") || ends("powerplatform.com")) && u.Query().Get("sig") == "":
 		return errors.New("the end of the address is missing, which is its signature (sig=…); copy all of it, and quote it in a shell")
 	}

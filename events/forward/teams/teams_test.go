@@ -86,7 +86,7 @@ func TestItIsAReceiverLikeAllOthers(t *testing.T) {
 	coded := func(code string) string {
 		return fmt.Sprintf(`{"error":{"code":%q,"message":"nora.beispiel@example.org"}}`, code)
 	}
-	const off = "WorkflowTriggerIsNotEnabled: the webhook does not work any more; turn the workflow on in Teams, or make a new one"
+	const off = "WorkflowTriggerIsNotEnabled: the webhook no longer works; turn the workflow on in Teams, or create a new one"
 	waits, never := forwardtest.Waits, forwardtest.Refused
 	chat.Receiver(t, forwardtest.Reply{Status: 202, Want: forwardtest.Done}, []forwardtest.Reply{
 		{Status: 200, Body: coded("Odd"), Want: forwardtest.Done},
@@ -156,7 +156,7 @@ func TestFullHasButtonsToWriteToCallAndToThePage(t *testing.T) {
 			t.Errorf("%s is missing: %s", want, all)
 		}
 	}
-	if len(links) != 3 || !strings.HasPrefix(links["✉️ Write a mail"], "mailto:nora.beispiel@example.org?subject=Helle%203.5-") ||
+	if len(links) != 3 || !strings.HasPrefix(links["✉️ Write an e-mail"], "mailto:nora.beispiel@example.org?subject=Helle%203.5-") ||
 		links["📞 Call"] != "tel:+41790000123" || links["🔗 portal.example"] != "https://www.portal.example/d/1?a=1&b=2" {
 		t.Errorf("%v", links)
 	}

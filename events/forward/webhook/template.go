@@ -73,27 +73,27 @@ func ParseTemplate(text string) (*Template, error) {
 			"at content_type: write it like application/json or text/plain; charset=utf-8")
 	case t.isText && !single:
 		return nil, errors.New(
-			"at content_type: only a body that is one text can be something else than JSON; " +
+			"at content_type: only a body that is one string can be anything other than JSON; " +
 				"leave content_type out")
 	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, t.method):
 		return nil, errors.New("at method: write POST, PUT or PATCH")
 	case slices.ContainsFunc(t.done, func(s int) bool { return s < 400 || s > 499 || forward.OfReceiver(s) }):
 		return nil, errors.New(
 			"at done: write statuses from 400 to 499 that are about the event, like 409; " +
-				"401, 403, 404, 410 and their like are about the address")
+				"401, 403, 404, 410 and the like are about the address")
 	}
 	for name, value := range d.Headers {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case !plainName.MatchString(name) || strings.Contains(name, "_"):
 			return nil, errors.New(
-				"at headers: a name is not that of a header; write letters, digits and -")
+				"at headers: a name is not valid for a header; write letters, digits and -")
 		case slices.Contains(notHeaders, canonical) || strings.HasPrefix(canonical, "Webhook-"):
 			return nil, fmt.Errorf("at headers.%s: this header is not for a template to set "+
 				"(for Content-Type there is content_type); leave it out", canonical)
 		case strings.ContainsFunc(value, unicode.IsControl):
-			return nil, fmt.Errorf("at headers.%s: the value holds a control character, "+
-				"such as a line end; leave it out", canonical)
+			return nil, fmt.Errorf("at headers.%s: the value contains a control character, "+
+				"such as a line break; leave it out", canonical)
 		}
 		if t.headers[canonical], err = newLeaf("headers."+canonical, value); err != nil {
 			return nil, err
@@ -118,7 +118,7 @@ func decodeDocument(text string, to any) error {
 		return fmt.Errorf("line %d: %s", strings.Count(text[:min(offset, len(text))], "\n")+1, what)
 	}
 	if at := strings.IndexRune(text, utf8.RuneError); at >= 0 {
-		return wrong(at, "a letter is not UTF-8; save the file in UTF-8")
+		return wrong(at, "a character is not UTF-8; save the file in UTF-8")
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -137,13 +137,13 @@ func decodeDocument(text string, to any) error {
 			"it is not JSON; look for a comma, bracket or quotation mark "+
 				`(within a text it is written \")`)
 	case errors.As(err, &kind):
-		return wrong(int(kind.Offset), "a value has the wrong type; headers are texts, "+
-			"done is a list of numbers, types a list of texts")
+		return wrong(int(kind.Offset), "a value has the wrong type; headers are strings, "+
+			"done is a list of numbers, types a list of strings")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wrong(len(text),
-			"the document has no end; look for a bracket or quotation mark that is missing")
+			"the document is incomplete; look for a missing bracket or quotation mark")
 	}
-	return errors.New("it has a member that no template has; " +
+	return errors.New("it has an unknown member; " +
 		"write only body, headers, method, content_type, done and types")
 }
 
@@ -322,10 +322,10 @@ func (t *Template) request(e events.Event, test bool) (header http.Header, body 
 	case errors.Is(err, errMissing):
 		err = &forward.Refused{
 			Certain: true,
-			Reason:  "the event has no field that the template of the webhook sends",
+			Reason:  "the event has none of the fields that the webhook template sends",
 		}
 	case err != nil && !errors.As(err, new(*forward.Refused)):
-		err = &forward.Refused{Certain: true, Reason: "the template of the webhook makes no JSON"}
+		err = &forward.Refused{Certain: true, Reason: "the webhook template does not produce JSON"}
 	}
 	return header, []byte(text), err
 }
@@ -367,7 +367,7 @@ func (l leaf) render(fields map[string]any) (string, error) {
 	case err != nil: // it may quote the person
 		return "", &forward.Refused{
 			Certain: true,
-			Reason:  "the template of the webhook cannot be rendered at " + l.at,
+			Reason:  "the webhook template cannot be rendered at " + l.at,
 		}
 	}
 	return b.String(), nil

@@ -107,7 +107,7 @@ func TestAnEventThatCannotBeRenderedIsRefusedAlone(t *testing.T) {
 	w := open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":{"m":"{{index .contact.message 99}}"}}`)})
 	err := w.Send(t.Context(), one(leadOf(t, events.Contact{Message: person}, "")))
 	var refused *forward.Refused
-	if !errors.As(err, &refused) || !refused.Certain || refused.Reason != "the template of the webhook cannot be rendered at body.m" {
+	if !errors.As(err, &refused) || !refused.Certain || refused.Reason != "the webhook template cannot be rendered at body.m" {
 		t.Errorf("it is %v", err)
 	}
 	w = open(t, webhook.Options{URL: r.URL, Template: parsed(t, `{"body":{"m":"{{.contact.email}}"}}`)})
@@ -162,11 +162,11 @@ func TestMethodTypeAndHeadersComeFromTheTemplate(t *testing.T) {
 
 func TestAMistakeInATemplateIsReportedByPositionWithoutQuotingIt(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                               "line 1: the document has no end",
-		"{\n\"body\": {\"sentinel\": 1}": "line 2: the document has no end",
+		``:                               "line 1: the document is incomplete",
+		"{\n\"body\": {\"sentinel\": 1}": "line 2: the document is incomplete",
 		"{\n\n\"body\": sentinel}":       "line 3: it is not JSON",
 		"{\"body\": {}}\n{}":             "line 2: something follows",
-		"\xffsentinel":                   "line 1: a letter is not UTF-8",
+		"\xffsentinel":                   "line 1: a character is not UTF-8",
 		`{"sentinel": 1}`:                "write only body, headers",
 		"{\n\"headers\": {\"Authorization\": 7}}":       "line 2: a value has the wrong type",
 		`{"headers": {}}`:                               "at body: it is missing",
@@ -179,10 +179,10 @@ func TestAMistakeInATemplateIsReportedByPositionWithoutQuotingIt(t *testing.T) {
 		`{"body": 1, "headers": {"sentinel x": "y"}}`:   "at headers: a name is not",
 		`{"body": 1, "headers": {"Host": "sentinel"}}`:  "at headers.Host: this header",
 		`{"body": 1, "headers": {"webhook-id": "x"}}`:   "at headers.Webhook-Id: this header",
-		`{"body": 1, "headers": {"X": "sentinel\r\n"}}`: "at headers.X: the value holds a control character",
+		`{"body": 1, "headers": {"X": "sentinel\r\n"}}`: "at headers.X: the value contains a control character",
 		`{"body": 1, "headers": {"X": "{{sentinel"}}`:   "at headers.X: this is not a Go template",
 		`{"body": 1, "content_type": "sentinel;;"}`:     "at content_type: write it like",
-		`{"body": {}, "content_type": "text/plain"}`:    "at content_type: only a body that is one text",
+		`{"body": {}, "content_type": "text/plain"}`:    "at content_type: only a body that is one string",
 	} {
 		_, err := webhook.ParseTemplate(text)
 		if err == nil || !strings.Contains(err.Error(), want) {

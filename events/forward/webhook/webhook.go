@@ -90,7 +90,7 @@ func (w *Receiver) Traits() forward.Traits {
 // Send implements forward.Receiver.
 func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) != 1 {
-		return &forward.Refused{Certain: true, Reason: "a webhook takes one event at a time"}
+		return &forward.Refused{Certain: true, Reason: "a webhook accepts one event at a time"}
 	}
 	e, method, body := d.Events[0], http.MethodPost, []byte(d.Events[0].Data)
 	header, done := cloudEvent(e), []int(nil)

@@ -17,7 +17,7 @@ type member struct {
 	value json.RawMessage
 }
 
-var errNoObject = errors.New("no JSON object")
+var errNoObject = errors.New("not a JSON object")
 
 // parseObject splits a JSON object into its members. The error quotes nothing.
 func parseObject(data []byte) (object, error) {

@@ -158,7 +158,7 @@ func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan
 	default:
 	}
 	if !inner.ReadyForConnections(time.Second) {
-		return errors.New("takes no connections")
+		return errors.New("accepts no connections")
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (s *Server) moveAside(failed int) error {
 	}
 	s.options.Logger.Error("the damaged folder of JetStream was moved aside",
 		"why", fmt.Sprintf("%d starts in a row failed", failed), "now", to,
-		"then", "the stream is made again from the event log; other streams, and consumers, have to be made again by their owners",
-		"advice", "check the disk, and delete the folder when it is not needed: it may hold people's data")
+		"then", "the stream is recreated from the event log; the owners of other streams and consumers have to recreate them",
+		"advice", "check the disk, and delete the folder when it is no longer needed: it may contain personal data")
 	return nil
 }

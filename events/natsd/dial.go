@@ -64,7 +64,7 @@ func (d Dial) options() ([]nats.Option, error) {
 	if d.NKey != "" {
 		nkey, err := nats.NkeyOptionFromSeed(d.NKey)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s holds no NKey seed that can be read", ErrDial, d.NKey)
+			return nil, fmt.Errorf("%w: %s contains no readable NKey seed", ErrDial, d.NKey)
 		}
 		o = append(o, nkey)
 	}
@@ -114,7 +114,7 @@ func resilient(name string, log *slog.Logger) []nats.Option {
 		nats.PingInterval(20 * time.Second),
 		nats.FlusherTimeout(10 * time.Second), // a server that does not read delays every caller
 		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("NATS connected", "server", nc.ConnectedServerName()) }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS connected again", "server", nc.ConnectedServerName()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS reconnected", "server", nc.ConnectedServerName()) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				log.Warn("NATS connection lost", "err", err.Error())

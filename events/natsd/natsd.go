@@ -193,7 +193,7 @@ func (s *Server) current() *server.Server {
 
 // ErrWillNotEnd is returned by Start, Restart and Run when the server cannot be ended: a second one
 // on its folder would destroy the streams. Only the end of the process helps.
-var ErrWillNotEnd = errors.New("the server does not end")
+var ErrWillNotEnd = errors.New("the server does not stop")
 
 const (
 	// endLimit is how long a server that is to be replaced may take to end.

@@ -97,7 +97,7 @@ func (s *Server) note(err error) error {
 	s.mu.Unlock()
 	switch {
 	case err != nil && was.Problem == "":
-		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log",
+		s.options.Logger.Error("embedded NATS server accepts no events; they wait in the log",
 			"err", err.Error())
 	case err == nil && was.Problem != "":
 		s.options.Logger.Info("embedded NATS server works again",

@@ -113,7 +113,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	if n := messages(t, js); n < uint64(acknowledged)+1 {
 		t.Fatalf("%d messages, %d were acknowledged", n, acknowledged+1)
 	}
-	for _, line := range []string{"takes no events", "is restarted", "works again"} {
+	for _, line := range []string{"accepts no events", "is restarted", "works again"} {
 		if n := strings.Count(out.String(), line); n != 1 {
 			t.Errorf("%q is logged %d times:\n%s", line, n, out.String())
 		}

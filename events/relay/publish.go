@@ -122,7 +122,7 @@ func (r *Relay) lost(ctx context.Context, info *jetstream.StreamInfo) (why strin
 // rewind moves the cursor to the beginning of the log: everything is offered again.
 func (r *Relay) rewind(created time.Time, why string) error {
 	s := &r.session
-	r.o.Logger.Warn("the stream has lost events: those of the log are offered again",
+	r.o.Logger.Warn("the stream has lost events: those in the log are offered again",
 		"stream", r.o.Stream, "why", why)
 	s.cursor = events.Cursor{StreamCreated: created, Highest: s.cursor.Highest}
 	s.prepared, s.compared, s.present = time.Time{}, "", nil
@@ -168,7 +168,7 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 	}
 	r.session.relearns = true
 	r.o.Logger.Warn(
-		"the store is older than the stream, as after a restored backup: it goes on behind what it has published", "stream", r.o.Stream)
+		"the store is older than the stream, as after a restored backup: it continues after what it has published", "stream", r.o.Stream)
 	for _, agency := range agencies {
 		if err := r.o.SetBack(agency); err != nil {
 			return fmt.Errorf("%w: %w", ErrLog, err)

@@ -52,7 +52,7 @@ func (r *Relay) inspect(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return nil, err
 	case found.Widened:
 		r.o.Logger.Info(
-			"the duplicate window was widened: the server is restarted, to know the ids of older messages", "stream", r.o.Stream)
+			"the duplicate window was widened: the server is restarted so that it knows the ids of older messages", "stream", r.o.Stream)
 		return nil, r.restart(ctx)
 	}
 	s, have := &r.session, found.Info.Config

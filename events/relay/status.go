@@ -63,8 +63,8 @@ func (r *Relay) rival(agency string) {
 	r.rivals[agency] = true
 	r.mu.Unlock()
 	if !warned {
-		r.o.Logger.Warn("another doorbell publishes this agency", "agency", agency,
-			"advice", "stop one of them: both send requests to the API; contact requests are stored once all the same")
+		r.o.Logger.Warn("another doorbell also publishes this agency", "agency", agency,
+			"advice", "stop one of them: both send requests to the API; contact requests are still stored only once")
 	}
 }
 

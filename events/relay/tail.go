@@ -37,7 +37,7 @@ func (o TailOptions) filter() string {
 
 // ErrForeign is wrapped by the error that Tail yields for a message that is not an event of
 // doorbell.
-var ErrForeign = errors.New("not an event of ours")
+var ErrForeign = errors.New("not one of our events")
 
 // errRecreated ends Tail: its consumer, whose place may lie beyond the end of the new stream, would
 // wait forever.

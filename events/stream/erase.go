@@ -13,7 +13,7 @@ import (
 
 // ErrMayNotErase: stream, server or user do not permit erasing messages. The text says what has to
 // be changed.
-var ErrMayNotErase = errors.New("messages may not be erased")
+var ErrMayNotErase = errors.New("erasing messages is not allowed")
 
 // Error codes in reply to a request to erase a message.
 const (
@@ -91,7 +91,7 @@ func (c Client) MayErase(ctx context.Context) error {
 		return fmt.Errorf("stream %s: %w", c.Stream, Explain(c.Conn, err))
 	}
 	if s.CachedInfo().Config.DenyDelete {
-		return c.mayNot("it was made with deny_delete, which stays; delete the stream, and it is recreated from the event log")
+		return c.mayNot("it was created with deny_delete, which cannot be changed; delete the stream, and it is recreated from the event log")
 	}
 	err = c.erase(ctx, 0) // no message has this number
 	var answer *jetstream.APIError
@@ -115,8 +115,8 @@ func (c Client) erase(ctx context.Context, sequence uint64) error {
 	case a.Error == nil && err != nil && errors.Is(last, nats.ErrPermissionViolation) &&
 		strings.Contains(last.Error(), method):
 		return c.mayNot(
-			"this user of NATS may not publish to " + c.Conn.api() + method +
-				"; grant it, or use a user that may")
+			"this NATS user is not allowed to publish to " + c.Conn.api() + method +
+				"; allow it, or use a user that is")
 	case err != nil:
 		return fmt.Errorf("erase message: %w", Explain(c.Conn, err))
 	case !a.Success:

@@ -217,7 +217,7 @@ func TestAStreamThatForbidsErasureIsReportedBeforehand(t *testing.T) {
 		want string                        // empty: it may
 	}{
 		"by the server's own user":     {own, func(*jetstream.StreamConfig) {}, ""},
-		"by a guest":                   {guest, func(*jetstream.StreamConfig) {}, "this user of NATS may not publish to $JS.API.STREAM.MSG.DELETE."},
+		"by a guest":                   {guest, func(*jetstream.StreamConfig) {}, "this NATS user is not allowed to publish to $JS.API.STREAM.MSG.DELETE."},
 		"by a guest, without a stream": {guest, nil, ""},
 		"from nothing":                 {own, nil, ""},
 		"where it is denied":           {own, func(c *jetstream.StreamConfig) { c.DenyDelete = true }, "deny_delete"},

@@ -31,7 +31,7 @@ func Explain(nc Conn, err error) error {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders): // JetStream does not respond, whatever the stream
-		return &explained{"JetStream is off for this account of NATS" + at(nc) +
+		return &explained{"JetStream is off for this NATS account" + at(nc) +
 			": enable it there, or set NATS_JS_DOMAIN if it is " +
 			"behind a leaf node, or NATS_JS_API_PREFIX if another account exports it", err}
 	case errors.Is(last, nats.ErrPermissionViolation) &&

@@ -32,7 +32,7 @@ func TestErrorsExplainWhyNATSCannotBeUsed(t *testing.T) {
 		"a wrong password":    {natsd.Dial{URL: locked.ClientURL(), User: "crm", Password: secret}, ": it refuses our credentials", true},
 		"a password in a URL": {natsd.Dial{URL: strings.Replace(locked.ClientURL(), "//", "//crm:"+secret+"@", 1)}, ": it refuses our credentials", true},
 		"nobody":              {natsd.Dial{URL: "nats://127.0.0.1:1", Token: secret}, " at nats://127.0.0.1:1: no server answers", true},
-		"no JetStream":        {natsd.Dial{URL: plain.ClientURL(), Password: secret}, "JetStream is off for this account of NATS at " + plain.ClientURL(), false},
+		"no JetStream":        {natsd.Dial{URL: plain.ClientURL(), Password: secret}, "JetStream is off for this NATS account at " + plain.ClientURL(), false},
 		"no right to publish": {natsd.Dial{URL: guarded.ClientURL()}, `does not allow it: Permissions Violation for Publish to "listings.v1.A100.x"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

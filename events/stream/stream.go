@@ -25,7 +25,7 @@ var (
 	// ErrMissing: the stream is missing, and Ensure may not create it.
 	ErrMissing = errors.New("the stream is missing")
 	// ErrUnfit: the stream exists with a configuration that is not fit, or cannot be created.
-	ErrUnfit = errors.New("the stream is not fit")
+	ErrUnfit = errors.New("the stream is not suitable")
 )
 
 // Replays and DeadLetters derive the names of the other two streams from that of the events stream.
@@ -139,7 +139,7 @@ func Unfit(want, have jetstream.StreamConfig) error {
 	for _, subject := range want.Subjects {
 		refuse(!slices.ContainsFunc(have.Subjects, func(s string) bool { return covers(s, subject) }), "its subjects do not cover "+subject)
 	}
-	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < LeastMessage, "it takes only small messages")
+	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < LeastMessage, "it accepts only small messages")
 	refuse(have.NoAck, "it does not acknowledge")
 	refuse(have.SubjectTransform != nil, "it transforms subjects")
 	refuse(have.PersistMode == jetstream.AsyncPersistMode, "it acknowledges before it writes")
@@ -154,7 +154,7 @@ func Unfit(want, have jetstream.StreamConfig) error {
 				have.Duplicates, want.Name,
 				min(want.Duplicates, cmp.Or(have.MaxAge, want.Duplicates))))
 		refuse(have.Retention != jetstream.LimitsPolicy,
-			"it drops messages that were consumed: it needs the retention policy limits")
+			"it drops consumed messages: it needs the retention policy limits")
 		refuse(have.MaxMsgsPerSubject > 0,
 			"it drops messages by a limit for each subject: run `nats stream edit "+want.Name+
 				" --max-msgs-per-subject=-1`")

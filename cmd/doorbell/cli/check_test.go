@@ -335,7 +335,7 @@ func TestCheckReportsWhyAnExternalNATSIsUnreachable(t *testing.T) {
 	bare := doorbelltest.NatsServer(t, func(o *server.Options) { o.JetStream = false })
 	for url, words := range map[string][]string{
 		locked.ClientURL(): {"refuses our credentials", "NATS_"},
-		bare.ClientURL():   {"JetStream is off for this account", "set NATS_JS_DOMAIN if it is behind a leaf node"},
+		bare.ClientURL():   {"JetStream is off for this NATS account", "set NATS_JS_DOMAIN if it is behind a leaf node"},
 		"nats://guest:" + doorbelltest.Sentinel + "@127.0.0.1:1": {"nats://127.0.0.1:1 does not answer within"},
 	} {
 		checked(t, s, exit.CodeFailed, check.SectionNATS, s.With("NATS_URL="+url, "NATS_TOKEN="+doorbelltest.Sentinel), words...)

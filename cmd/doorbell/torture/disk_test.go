@@ -139,7 +139,7 @@ func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
 	})
 	b.judge(0)
 	log := b.doorbells[0].Stderr.String()
-	for line, most := range map[string]int{"takes no events": 1, "failed to store a msg": 2, "is restarted": 1} {
+	for line, most := range map[string]int{"accepts no events": 1, "failed to store a msg": 2, "is restarted": 1} {
 		if n := strings.Count(log, line); n > most {
 			t.Errorf("%q is logged %d times:\n%s", line, n, log)
 		}

@@ -42,7 +42,7 @@ var outages = []outage{
 		misbehave("html", sandbox.Rule{Share: 0.4, Operation: sandbox.OperationContactRequests}), behave,
 		"a poll failed", "polls of an insertion work again",
 	},
-	{"NATS is away", 12 * time.Hour, (*day).natsGoes, (*day).natsMayCome, "takes no events", "works again"},
+	{"NATS is away", 12 * time.Hour, (*day).natsGoes, (*day).natsMayCome, "accepts no events", "works again"},
 	{"the store is full", 2 * time.Hour, (*day).fill, func(*day) {}, "the store is full", ""},
 }
 

@@ -102,7 +102,7 @@ func whyDamaged(r any) string {
 	case damage:
 		return r.why
 	case interface{ Addr() uintptr }: // of a fault: see debug.SetPanicOnFault
-		return "it is cut off, or a page leads out of the file"
+		return "it is truncated, or a page points outside the file"
 	}
 	if panickedInBolt() {
 		return "its pages contradict each other"

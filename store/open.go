@@ -271,11 +271,11 @@ func (s *Store) readMeta() (found bool, err error) {
 		s.lastCommit.Store(int64(tx.tx.ID()))
 		if info.Size() < tx.tx.Size() {
 			return damaged(s.path,
-				fmt.Sprintf("it is cut off: %d of %d bytes are there", info.Size(), tx.tx.Size()))
+				fmt.Sprintf("it is truncated: %d of %d bytes are there", info.Size(), tx.tx.Size()))
 		}
 		if tx.tx.Bucket(bucketMeta) == nil {
 			if k, _ := tx.tx.Cursor().First(); k != nil {
-				return damaged(s.path, "it is no store of doorbell")
+				return damaged(s.path, "it is not a doorbell store")
 			}
 			return nil
 		}
@@ -286,7 +286,7 @@ func (s *Store) readMeta() (found bool, err error) {
 		}
 		exists := false
 		if s.meta, exists = getJSON[meta](tx, bucketMeta, keyMeta); !exists {
-			return damaged(s.path, "it does not say which store it is")
+			return damaged(s.path, "it has no store id")
 		}
 		return nil
 	})

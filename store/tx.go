@@ -100,7 +100,7 @@ func (s *Store) Update(fn func(*Tx) error) error {
 // is damaged, and bbolt falls back on the other one.
 func (s *Store) requireHead(seen, last int64) {
 	if seen < last {
-		panic(damagef("its head is not the one that was written last"))
+		panic(damagef("its head is not the last one written"))
 	}
 }
 
@@ -213,7 +213,7 @@ type damage struct{ why string }
 func damagef(format string, args ...any) damage { return damage{fmt.Sprintf(format, args...)} }
 
 func unreadable(bucket []byte) damage {
-	return damagef("an entry of %s does not hold what was written", bucket)
+	return damagef("an entry of %s is not what was written", bucket)
 }
 
 func mustHold(bucket, key, value []byte) []byte {
@@ -262,7 +262,7 @@ func (tx *Tx) ascend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
 		k, v := c.Seek(from)
 		for first := true; k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			if order := bytes.Compare(k, from); order < 0 || order == 0 && !first {
-				panic(damagef("a page of %s leads elsewhere", bucket))
+				panic(damagef("a page of %s points elsewhere", bucket))
 			}
 			if !yield(k[len(prefix):], mustHold(bucket, k, v)) {
 				return
@@ -282,7 +282,7 @@ func (tx *Tx) descend(bucket, before []byte) iter.Seq2[[]byte, []byte] {
 		}
 		for k, v := first(); k != nil; k, v = c.Prev() {
 			if bytes.Compare(k, before) >= 0 {
-				panic(damagef("a page of %s leads elsewhere", bucket))
+				panic(damagef("a page of %s points elsewhere", bucket))
 			}
 			if !yield(k, mustHold(bucket, k, v)) {
 				return

@@ -93,7 +93,7 @@ func (tx *Tx) verify(ctx context.Context, name []byte, r *Report) error {
 	c := tx.bucket(name).Cursor()
 	for k, value := c.First(); k != nil; k, value = c.Next() {
 		if most--; most < 0 {
-			panic(damagef("its pages lead in a circle"))
+			panic(damagef("its pages form a loop"))
 		}
 		if most%1000 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -105,7 +105,7 @@ func (tx *Tx) verify(ctx context.Context, name []byte, r *Report) error {
 		if payload, sound := payloadOf(name, k, value); sound {
 			r.count(name, k, payload)
 		} else {
-			r.find("an entry of %s of agency %q does not hold what was written", name,
+			r.find("an entry of %s of agency %q is not what was written", name,
 				agency[:min(len(agency), 64)])
 		}
 	}

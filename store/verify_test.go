@@ -195,13 +195,13 @@ func TestFilesThatAreNotAStoreAreRefusedAndLeftAlone(t *testing.T) {
 		"empty":                         {nil, store.ErrDamaged, "it is empty"},
 		"a few bytes":                   {whole[:100], store.ErrDamaged, "invalid database"},
 		"cut in the first page":         {whole[:5000], store.ErrDamaged, "file size too small"},
-		"cut in the middle":             {whole[:int(pagesOf(whole))*4096/2], store.ErrDamaged, "it is cut off"},
-		"without its last page":         {whole[:int(pagesOf(whole))*4096-4096], store.ErrDamaged, "it is cut off"},
+		"cut in the middle":             {whole[:int(pagesOf(whole))*4096/2], store.ErrDamaged, "it is truncated"},
+		"without its last page":         {whole[:int(pagesOf(whole))*4096-4096], store.ErrDamaged, "it is truncated"},
 		"not a database":                {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
 		"without heads":                 {zeroed, store.ErrDamaged, "invalid database"},
 		"of a newer program":            {read(newer), store.ErrNewer, "schema 99"},
 		"of an older program":           {read(older), store.ErrForeign, "schema 6, from before the first release"},
-		"a database of another program": {read(other), store.ErrDamaged, "it is no store of doorbell"},
+		"a database of another program": {read(other), store.ErrDamaged, "it is not a doorbell store"},
 		"pages that do not exist":       {astray(t, whole, 1<<30), store.ErrDamaged, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

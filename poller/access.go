@@ -266,7 +266,7 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 			p.byID[r.AgencyID].changeAllowed(func(x watch.Access) watch.Access { return x.Observed(r, refused, sent, now) })
 		}
 		if changed = key.succeeded(sent); changed {
-			p.log.Info("the API serves the key again", "key", r.Key)
+			p.log.Info("the API accepts the key again", "key", r.Key)
 		}
 	case watch.ClassBusy:
 		answered, changed = true, true
@@ -282,7 +282,7 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 		begins := p.base.state().Failures == 0
 		p.base.failed(p.o.API.BaseURL, sent, now)
 		if begins {
-			p.log.Warn("the API does not answer; is the base URL right, and the network?",
+			p.log.Warn("the API does not answer; check the base URL and the network",
 				"err", o.Err)
 		}
 	}

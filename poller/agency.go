@@ -226,7 +226,7 @@ func (a *agency) begin(now time.Time) error {
 			e.State = &state
 			return e, nil
 		}
-		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
+		a.p.log.Info("filter changed: what it adds or removes is not announced", "agency", a.id)
 		return watch.Refilter(a.id, state, filter, now.UTC()), nil
 	})
 }

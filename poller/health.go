@@ -148,7 +148,7 @@ type silence struct {
 const silentFor = time.Hour
 
 var errOnlyNone = errors.New(
-	"for an hour every response says that there are no contact requests, also where some are known")
+	"for an hour all responses have shown no contact requests, even where some are known")
 
 // noteNone notes a response that there are no contact requests. It is a success, unless all of an
 // hour are so: where some are known the operation fails then, because its endpoint may have moved;
@@ -249,7 +249,7 @@ func (p *Poller) checkCap() {
 	reached := time.Duration(float64(insertions) / p.o.RequestsPerSecond * float64(time.Second))
 	over := reached > p.o.MaxStaleness
 	if !p.overdue.Swap(over) && over {
-		p.log.Warn("more insertions than can be polled within the staleness that is allowed",
+		p.log.Warn("more insertions than can be polled within the allowed staleness",
 			"insertions", insertions, "allowed", p.o.MaxStaleness, "reached",
 			reached.Truncate(time.Second), "requests_per_second", p.o.RequestsPerSecond)
 	}

@@ -163,7 +163,7 @@ type TooSoonError struct {
 }
 
 func (e *TooSoonError) Error() string {
-	return fmt.Sprintf("%s does not list this reference, and was walked for such a one less than a minute ago: ask again in %.0f s",
+	return fmt.Sprintf("%s does not list this reference, and was walked for an unknown one less than a minute ago: try again in %.0f s",
 		e.AgencyID, math.Ceil(e.Wait.Seconds()))
 }
 

@@ -141,7 +141,7 @@ func (a *agency) logEvents(list []events.Payload) {
 			log.Info("access resumed", "scope", string(e.Scope), "since", e.HaltedAt,
 				"cause", e.Cause)
 		case *events.WatchSchemaDrifted:
-			log.Warn("answers have another form than before", "operation", e.Operation,
+			log.Warn("responses have a different form than before", "operation", e.Operation,
 				"expected", e.Expected, "found", e.Found)
 		case *events.WatchStale:
 			last := ""
@@ -158,7 +158,7 @@ func (a *agency) logEvents(list []events.Payload) {
 				"operation", cmp.Or(e.Operation, string(listings.OperationInsertions)),
 				"missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
-			log.Warn("something may be unseen", "operation", e.Operation,
+			log.Warn("something may have been missed", "operation", e.Operation,
 				"reference", e.PropertyReferenceID,
 				"reason", e.Reason, "reached", e.Reached, "since", e.From)
 		case *events.WatchRecovered:

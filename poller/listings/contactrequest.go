@@ -113,7 +113,7 @@ func (c *Client) contactRequestsPage(x *exchange) (*ContactRequestsPage, error) 
 		page.ContactRequests = append(page.ContactRequests, r)
 	}
 	if 2*strangers > len(elements) {
-		return nil, x.drift("contact requests of what was asked for", other)
+		return nil, x.drift("contact requests of the requested insertion", other)
 	}
 	return page, nil
 }

@@ -39,9 +39,9 @@ func heap() int64 {
 func TestABodyOfEndlessValuesIsDrift(t *testing.T) {
 	for body, want := range map[string]string{
 		"[" + strings.Repeat("0,", maxValues-2) + "0]": "",
-		"[" + strings.Repeat("0,", maxValues-1) + "0]": "more values than fit any page",
-		"[" + strings.Repeat("[],", maxValues) + "0]":  "more values than fit any page",
-		strings.Repeat("[", 1<<20):                     "no JSON at byte 10000",
+		"[" + strings.Repeat("0,", maxValues-1) + "0]": "more values than fit on any page",
+		"[" + strings.Repeat("[],", maxValues) + "0]":  "more values than fit on any page",
+		strings.Repeat("[", 1<<20):                     "invalid JSON at byte 10000",
 		`{"a":` + strings.Repeat(`{"a":`, 9999) + "1":  "JSON that is cut off after 50001 bytes",
 	} {
 		if _, wrong := decode([]byte(body)); wrong != want {

@@ -120,9 +120,9 @@ var (
 	errNoHost      = errors.New("the host name is unknown")
 	errNameServer  = errors.New("the host name cannot be looked up")
 	errTimedOut    = errors.New("no answer in time")
-	errProxy       = errors.New("it refuses; are its user and password right?")
+	errProxy       = errors.New("it refuses; check its user and password")
 	errHandshake   = errors.New("the server refuses the TLS handshake")
-	errBroken      = errors.New("the connection broke or the answer is no HTTP")
+	errBroken      = errors.New("the connection broke or the response is not HTTP")
 )
 
 // isOfProxy reports whether an error is about the way to the proxy, or its response.

@@ -141,20 +141,20 @@ func TestEveryFailureHasItsStageAndItsWords(t *testing.T) {
 		{at("dial", os.NewSyscallError("connect", syscall.ECONNREFUSED)), StageRefused, "connection refused"},
 		{at("dial", os.NewSyscallError("connect", syscall.EHOSTUNREACH)), StageDial, "no route to host"},
 		{at("dial", os.ErrDeadlineExceeded), StageDial, "no answer in time"},
-		{at("proxyconnect", errors.New("SENTINEL")), StageDial, "the connection broke or the answer is no HTTP"},
+		{at("proxyconnect", errors.New("SENTINEL")), StageDial, "the connection broke or the response is not HTTP"},
 		{verified(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "SENTINEL"}), StageTLS, "the certificate has expired or is not valid yet"},
 		{verified(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), StageTLS, "the certificate cannot be verified"},
 		{verified(x509.UnknownAuthorityError{}), StageTLS, "the certificate is signed by an unknown authority"},
 		{verified(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "SENTINEL"}), StageTLS, "the certificate is for another host"},
 		{verified(errors.New("SENTINEL")), StageTLS, "the certificate cannot be verified"},
-		{tls.RecordHeaderError{Msg: "SENTINEL"}, StageTLS, "the connection broke or the answer is no HTTP"},
+		{tls.RecordHeaderError{Msg: "SENTINEL"}, StageTLS, "the connection broke or the response is not HTTP"},
 		{at("remote error", tls.AlertError(40)), StageTLS, "the server refuses the TLS handshake"},
 		{context.DeadlineExceeded, StageTimeout, "context deadline exceeded"},
 		{at("read", os.ErrDeadlineExceeded), StageTimeout, "no answer in time"},
 		{at("read", os.NewSyscallError("read", syscall.ECONNRESET)), StageRead, "connection reset by peer"},
 		{gzip.ErrChecksum, StageRead, "gzip: invalid checksum"},
 		{io.ErrUnexpectedEOF, StageRead, "unexpected EOF"},
-		{errors.New("SENTINEL"), StageRead, "the connection broke or the answer is no HTTP"},
+		{errors.New("SENTINEL"), StageRead, "the connection broke or the response is not HTTP"},
 	} {
 		got := transportError(t.Context(), Request{Operation: OperationInsertions, AgencyID: "A100"}, fmt.Errorf("SENTINEL: %w", row.err))
 		if got.Stage != row.stage || got.Err.Error() != row.want {

@@ -103,7 +103,7 @@ func (c *Client) insertionsPage(x *exchange) (*InsertionsPage, error) {
 		i.Digest = sha256.Sum256(v.canonical(c.ignored, nil, 0))
 	}
 	if 2*strangers > len(elements) {
-		return nil, x.drift("insertions of the agency that was asked for", "those of another")
+		return nil, x.drift("insertions of the requested agency", "those of another")
 	}
 	return page, nil
 }

@@ -52,9 +52,9 @@ func decode(text []byte) (v value, wrong string) {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return v, fmt.Sprintf("JSON that is cut off after %d bytes", len(text))
 	case isSyntax:
-		return v, fmt.Sprintf("no JSON at byte %d", syntax.ByteOffset)
+		return v, fmt.Sprintf("invalid JSON at byte %d", syntax.ByteOffset)
 	case countValues(text) > maxValues:
-		return v, "more values than fit any page"
+		return v, "more values than fit on any page"
 	}
 	r := reader{text: compacted, names: map[string]*name{}}
 	r.Decoder = jsontext.NewDecoder(bytes.NewBuffer(compacted), lenient...)

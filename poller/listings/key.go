@@ -60,7 +60,7 @@ func (k Key) Validate() error {
 		return errors.New("the API key is empty")
 	case strings.ContainsFunc(text, odd):
 		return errors.New(
-			"the API key holds a space, a line break or another character that no key has")
+			"the API key contains a space, a line break or another character that no key has")
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func post(w http.ResponseWriter, r *http.Request, do func(change) (any, error)) 
 
 // errBody is returned for a body or patch that does not fit. It does not say where: the parser's
 // own words would quote what it read.
-var errBody = errors.New("the body is not the JSON that this path takes")
+var errBody = errors.New("the body is not the JSON that this path expects")
 
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")

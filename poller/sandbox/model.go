@@ -403,7 +403,7 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 		return "", fmt.Errorf("contact request for %s of %s: %w", reference, agencyID, ErrNotFound)
 	}
 	if m.requests[record.ID] != nil {
-		return "", fmt.Errorf("contact request %s is there already", record.ID)
+		return "", fmt.Errorf("contact request %s already exists", record.ID)
 	}
 	now := m.options.Now()
 	if record.ID == "" {

@@ -177,7 +177,7 @@ func Scenarios() []Scenario {
 		{
 			Name:        "day-in-a-minute",
 			Description: "24 hours of a quiet agency and of zurich-hot, 1,440 times as fast.",
-			Outcome:     "What the model knows is in the stream, once.",
+			Outcome:     "Everything that the model knows is in the stream, once.",
 			Agencies:    []string{"A100", "B200"}, Speed: 1440, Lasts: 24 * time.Hour,
 			set: func(p *Play) {
 				village(p, "A100")
@@ -187,7 +187,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "key-rotation",
-			Description: "After 10 minutes the new key is valid too, after an hour the old one is switched off.",
+			Description: "After 10 minutes the new key is valid too; after an hour the old one is switched off.",
 			Outcome:     "No halt and no loss, if the new key is written into the key file within that hour; otherwise both agencies halt.",
 			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
@@ -200,7 +200,7 @@ func Scenarios() []Scenario {
 		{
 			Name:        "agency-revoked",
 			Description: "After 20 minutes the key is taken away from one agency of three.",
-			Outcome:     "That agency halts; the others go on.",
+			Outcome:     "That agency halts; the others continue.",
 			Agencies:    []string{"A100", "B200", "C300"}, Speed: 60, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
 				p.peaceful()
@@ -225,7 +225,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "slow-and-flaky",
-			Description: "For two hours a third of the answers is wrong: 5xx, hang-ups, cut JSON, HTML with 200, bodies that stall, 429 with Retry-After.",
+			Description: "For two hours a third of the responses are wrong: 5xx, hang-ups, cut JSON, HTML with 200, bodies that stall, 429 with Retry-After.",
 			Outcome:     "No false event, and full recovery in the hour after.",
 			Agencies:    []string{"A100", "B200"}, Speed: 30, Lasts: 3 * time.Hour,
 			set: func(p *Play) {
@@ -242,7 +242,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "schema-shift",
-			Description: "After an hour items is renamed to results and rankType to ranking, and ids that were numbers become texts.",
+			Description: "After an hour items is renamed to results and rankType to ranking, and ids that were numbers become strings.",
 			Outcome:     "watch.schema_drifted; nothing vanishes, nothing is new.",
 			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
 			rendering: "items", set: func(p *Play) {
@@ -261,7 +261,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "replica-lag",
-			Description: "Contact requests become visible 90 to 600 s after they were made, and one insertion is missing from the list for 40 s in every ten minutes.",
+			Description: "Contact requests become visible 90 to 600 s after they were created, and one insertion is missing from the list for 40 s in every ten minutes.",
 			Outcome:     "Nothing lost, nothing twice, nothing disappears.",
 			Agencies:    []string{"A100"}, Speed: 10, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
@@ -328,7 +328,7 @@ func Scenarios() []Scenario {
 		{
 			Name:        "mass-vanish",
 			Description: "After 20 minutes the list of one agency is empty for 10 minutes, by mistake, and 60 % of another's insertions are really gone.",
-			Outcome:     "watch.change_held for both; the mistake is forgotten, the truth believed after more walks.",
+			Outcome:     "watch.change_held for both; the mistake is forgotten, the truth is believed after more walks.",
 			Agencies:    []string{"A100", "B200"}, Speed: 10, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
 				p.stock("A100", 30, 1)
@@ -346,7 +346,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "gdpr-null",
-			Description: "From minute 20 on the persons of old contact requests become null, one a minute.",
+			Description: "From minute 20 on, the person of one old contact request a minute becomes null.",
 			Outcome:     "contact_request.redacted, once for each.",
 			Agencies:    []string{"A100"}, Speed: 30, Lasts: 2 * time.Hour,
 			set: func(p *Play) {

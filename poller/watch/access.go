@@ -407,22 +407,22 @@ func Advice(reason, agencyID, reference string) string {
 	end := "run: " + ResumeCommand(agencyID, reference)
 	switch reason {
 	case "edge_challenge":
-		return "The answer did not look like the API's own: a gateway or firewall in front of it refused us. " +
+		return "The response did not look like the API's own: a gateway or firewall in front of it refused the request. " +
 			"Ask the provider to admit the address of this machine, then " + end
 	case "insertion_not_allowed":
-		return "The list still holds this insertion, but its contact requests are refused. Ask the provider's account " +
+		return "The list still contains this insertion, but its contact requests are refused. Ask the provider's account " +
 			"manager why; it is tried again daily, or " + end
 	case "agency_not_linked":
 		return "The same key works for other agencies: this agency does not exist at the API or is not linked to the key. " +
-			"Check the agency's id (upper and lower case differ), ask the provider's account manager to link it, then " + end
+			"Check the agency's id (it is case-sensitive), ask the provider's account manager to link it, then " + end
 	case "key_rejected":
 		return "The API refuses this key for every agency that uses it: it is wrong, expired or deactivated. Ask the " +
 			"provider's account manager for the valid key and replace it where doorbell gets it from: a file is read again within " +
 			"30 s, the environment at the next start. If the key is right, " + end
 	}
 	return "The API refuses access: the key is wrong or deactivated, the agency does not exist there, or it is not linked to " +
-		"the key. Check the key and the agency's id (upper and lower case differ) with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
-		"environment at the next start. Else " + end
+		"the key. Check the key and the agency's id (it is case-sensitive) with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
+		"environment at the next start. Otherwise " + end
 }
 
 func ResumeCommand(agencyID, reference string) string {

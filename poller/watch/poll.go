@@ -138,7 +138,7 @@ func Judge(p Poll, w *Window, prior Prior, r Response, at time.Time) Judged {
 			Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: c.at},
 			Operation: string(listings.OperationContactRequests), PropertyReferenceID: i.Reference,
 			Change:   "place",
-			Expected: "contact requests with the identity that they had",
+			Expected: "contact requests with their previous identity",
 			Found:    "the same ones with another",
 		})
 	}

@@ -197,8 +197,8 @@ func (v *Volatility) LeaveOut(
 	if len(named) > 0 {
 		e.announce(&events.WatchSchemaDrifted{
 			Common: o.common(events.OriginLive), Operation: string(op), Change: "volatile",
-			Expected: "members that stay as they are",
-			Found:    "another value at each reading of " + strings.Join(named, ", "),
+			Expected: "members that keep their value",
+			Found:    "a different value at each reading of " + strings.Join(named, ", "),
 		})
 	}
 	return e

@@ -35,7 +35,7 @@ func behave(d *day) { d.model.SetFault(nil) }
 
 var outages = []outage{
 	{"the API is down", 24 * time.Hour, (*day).disconnect, (*day).connect, "the API does not answer", "the API answers again"},
-	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API throttles a key", "the API serves the key again"},
+	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API throttles a key", "the API accepts the key again"},
 	{"503 to some", 6 * time.Hour, misbehave("503", sandbox.Rule{Share: 0.5}), behave, "503", "walks are complete again"},
 	{
 		"contact requests cannot be read", 6 * time.Hour,

@@ -49,7 +49,7 @@ func (p *Places) Begin(w Wanted, requests []Request) (Receipt, error) {
 		if !slices.Contains(agencies, agency) {
 			r.OutOfReach = append(r.OutOfReach,
 				"the event log of the doorbell that watches "+agency+
-					" and publishes to the same stream: forget the person there, too")
+					" and publishes to the same stream: forget the person there too")
 		}
 	}
 	if err := p.Save(r); err != nil {
@@ -109,8 +109,8 @@ func (p *Places) Finish(ctx context.Context, r *Receipt) error {
 
 // cutShort is out of reach where an erasure was interrupted: the server notes that a message is
 // deleted before it overwrites the bytes, and a second request finds no message.
-const cutShort = "this erasure was interrupted: files of the embedded NATS server may hold one message that is deleted and not overwritten; " +
-	"to be sure, stop doorbell, delete the folder jetstream, and start again: the stream is filled from the event log"
+const cutShort = "this erasure was interrupted: files of the embedded NATS server may still hold one message that is deleted but not overwritten; " +
+	"to be sure, stop doorbell, delete the folder jetstream, and start again: the stream is recreated from the event log"
 
 // eraseLogged takes the person out of the log, and marks the contact requests as erased.
 func (p *Places) eraseLogged(r *Receipt) error {

@@ -138,7 +138,7 @@ func requestOf(e events.Event) Request {
 }
 
 // ErrNothing: nothing is held of the person.
-var ErrNothing = errors.New("nothing is held of this person")
+var ErrNothing = errors.New("nothing is held about this person")
 
 // Found is what is held of a person, without the person.
 type Found struct {

@@ -62,7 +62,7 @@ func Receipts(dir string) (all []Receipt, err error) {
 }
 
 // ErrNoReceipt: a file is no receipt.
-var ErrNoReceipt = errors.New("it is no receipt of doorbell forget")
+var ErrNoReceipt = errors.New("it is not a receipt of doorbell forget")
 
 // ReadReceipt reads one file.
 func ReadReceipt(path string) (r Receipt, err error) {

@@ -33,10 +33,10 @@ type Wanted struct {
 // Errors of Check. They do not quote what was written.
 var (
 	ErrNobody = errors.New(
-		"name one of a mail address, a phone number, a contact request and an insertion")
-	ErrEmail = errors.New("it is no mail address; write one like nora.beispiel@example.org")
+		"name either a mail address, a phone number, a contact request or an insertion")
+	ErrEmail = errors.New("it is not a mail address; write one like nora.beispiel@example.org")
 	ErrPhone = errors.New(
-		"it is no phone number; write it with its country, like +41790000123, or as the API gives it")
+		"it is not a phone number; write it with its country code, like +41790000123, or as the API gives it")
 )
 
 // Check refuses a Wanted that means no one, or half of the world.

@@ -32,8 +32,8 @@ type File struct {
 }
 
 // Note is what a reader of the file sees first.
-const Note = "The form of the API's responses. No value of a response is in this file: " +
-	"each is replaced by {its form}, where 9 is any digit, x any text, and equal values have equal numbers."
+const Note = "The form of the API's responses. This file contains no values of responses: " +
+	"each is replaced with {its form}, where 9 is any digit, x any text, and equal values have equal numbers."
 
 // Operations, as listings names them.
 const (
@@ -96,7 +96,7 @@ func Read(r io.Reader) (File, error) {
 		}
 		var err error
 		if r.root, err = parse(r.Body); r.Kind == kindJSON && err != nil {
-			return f, fmt.Errorf("response %d: its body is missing or no JSON", n+1)
+			return f, fmt.Errorf("response %d: its body is missing or not JSON", n+1)
 		}
 	}
 	return f, nil

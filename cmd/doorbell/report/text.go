@@ -35,7 +35,7 @@ func (r Report) Headline() string {
 		{t.Seen - t.Published, "not published yet"},
 		{t.Waiting, "waiting"},
 		{t.Rejected, "rejected by a receiver"},
-		{t.NoReceiver, "for no receiver"},
+		{t.NoReceiver, "without a receiver"},
 		{t.Erased, "erased before delivery"},
 	} {
 		if part.n > 0 {
@@ -77,7 +77,7 @@ func (r Report) Text() string {
 			list(&b, a.Listings[with:], false)
 		}
 	}
-	r.notices(&b, "Gaps, in which leads may not have been seen", "gap")
+	r.notices(&b, "Gaps in which leads may have been missed", "gap")
 	r.notices(&b, "Halts and their ends", "halted", "resumed")
 	r.notices(&b, "Messages that a receiver rejected", "rejected")
 	return strings.TrimRight(b.String(), "\n") + "\n"

@@ -26,10 +26,10 @@ func TestEveryProblemOfTheConfigurationIsReportedAndNothingIsWritten(t *testing.
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	for about, environ := range map[string][]string{
-		"POLL_INTERVAL, HTTP_TOKEN": {"DOORBELL_POLL_INTERVAL=" + doorbelltest.Sentinel, "DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel + " x"},
-		"API_KEY":                   {"DOORBELL_API_KEY=ApiKey " + doorbelltest.Sentinel},
-		"ROUTES_FILE":               {"DOORBELL_ROUTES_FILE=/none/routes.csv"},
-		"EMAIL_TO and its like can": {"DOORBELL_EMAIL_SMTP=smtp://h", "DOORBELL_EMAIL_FROM=a@x.example", "DOORBELL_EMAIL_TO=nora@agentur.zürich"},
+		"POLL_INTERVAL, HTTP_TOKEN":         {"DOORBELL_POLL_INTERVAL=" + doorbelltest.Sentinel, "DOORBELL_HTTP_TOKEN=" + doorbelltest.Sentinel + " x"},
+		"API_KEY":                           {"DOORBELL_API_KEY=ApiKey " + doorbelltest.Sentinel},
+		"ROUTES_FILE":                       {"DOORBELL_ROUTES_FILE=/none/routes.csv"},
+		"EMAIL_TO and related settings can": {"DOORBELL_EMAIL_SMTP=smtp://h", "DOORBELL_EMAIL_FROM=a@x.example", "DOORBELL_EMAIL_TO=nora@agentur.zürich"},
 	} {
 		for _, command := range []string{"config", "config --json", "run", "check", "check --json"} {
 			got := doorbelltest.Run(t, doorbelltest.Fit(append(environ, "DOORBELL_DATA_DIR="+dir)...), strings.Fields(command)...)

@@ -149,8 +149,8 @@ func (s *Set) take(text string) error {
 		for _, a := range l.To {
 			if a.Kind == "webhook" {
 				if other, known := webhooks[a.Value]; known && other != a {
-					return l.unusable(a, "an address gets two secrets or two templates; "+
-						"write another address for one of them (a query is enough)")
+					return l.unusable(a, "one address has two secrets or two templates; "+
+						"use a different address for one of them (another query is enough)")
 				}
 				webhooks[a.Value] = a
 			}
@@ -178,7 +178,7 @@ func (l Line) unusable(a Address, why string) error {
 	}
 	return &config.Error{Problems: []config.Problem{{
 		Name: Needed[a.Kind],
-		Text: "and its like cannot be used: " + why,
+		Text: "and related settings cannot be used: " + why,
 	}}}
 }
 

@@ -83,7 +83,7 @@ func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"agency;to\nA100,B200;webhook:https://h.example/a\n":                           "line 2, column 2 (to): entry 1 is for agencies with different templates; write a line for each",
-		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: a receiver cannot be used: an address gets two secrets or two templates",
+		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: a receiver cannot be used: one address has two secrets or two templates",
 	} {
 		c, err := config.Read([]string{routesFile(t, text), template}, config.GroupForward)
 		if err != nil {
@@ -102,7 +102,7 @@ func TestOneAddressHasOneSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(c, "1.0.0"); err == nil || !strings.HasPrefix(err.Error(), "DOORBELL_WEBHOOK_URL and its like cannot be used: an address gets two secrets") ||
+	if _, err := Open(c, "1.0.0"); err == nil || !strings.HasPrefix(err.Error(), "DOORBELL_WEBHOOK_URL and related settings cannot be used: one address has two secrets") ||
 		strings.Contains(err.Error(), "s3cret") {
 		t.Error(err)
 	}
@@ -245,14 +245,14 @@ func TestATableWithAMistakeIsRefusedWithItsPosition(t *testing.T) {
 	const secret = "https://h.example/s3cret"
 	for says, text := range map[string]string{
 		"line 1, column 1: there is no header; it is agency;":                                  "",
-		"line 1, column 1: this is no column; they are":                                        "A100;" + secret + "\n",
-		"line 1, column 3: this column is there twice":                                         "agency;to;agency\n",
+		"line 1, column 1: this is not a column; they are":                                     "A100;" + secret + "\n",
+		"line 1, column 3: this column appears twice":                                          "agency;to;agency\n",
 		"line 1, column 1: the column to is missing":                                           "agency\nA100\n",
 		"line 3, column 1 (agency): this is no agency id":                                      header + "\nA/100;;;;;;slack:" + secret,
 		"line 2, column 5 (min_score): is not a number":                                        header + "A100;;;;high;;slack:" + secret,
 		"line 2, column 6 (types): entry 2 is not an event type; schemas/README.md lists them": header + "A100;;;;;watch.>,acess.>;slack:" + secret,
 		"line 2, column 7 (to): it is empty":                                                   header + "A100\n",
-		"line 2, column 7 (to): entry 1 begins with no kind of receiver":                       header + "A100;;;;;;" + secret,
+		"line 2, column 7 (to): entry 1 does not begin with a kind of receiver":                header + "A100;;;;;;" + secret,
 		"line 2, column 7 (to): entry 2 is not an https:// address":                            header + "A100;;;;;;slack:" + secret + " webhook:s3cret",
 		"line 2, column 7 (to): entry 1 speaks plain http":                                     header + "A100;;;;;;slack:http://h.example/s3cret",
 		"line 2, column 7 (to): entry 1 is not an https:// address":                            header + "A100;;;;;;teams:s3cret",
@@ -260,9 +260,9 @@ func TestATableWithAMistakeIsRefusedWithItsPosition(t *testing.T) {
 		"line 2, column 7 (to): entry 1 is not an email":                                       header + "A100;;;;;;email:s3cret",
 		"line 2, column 7 (to): entry 1 needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM":     header + "A100;;;;;;email:s3cret@x.example",
 		"line 2, column 8: this cell has no column":                                            header + "A100;;;;;;slack:" + secret + ";s3cret",
-		"line 2, column 1: a letter is not UTF-8":                                              header + "A100;Z\xfcrich;;;;;slack:" + secret,
+		"line 2, column 1: a character is not UTF-8":                                           header + "A100;Z\xfcrich;;;;;slack:" + secret,
 		"line 2, column 2 (character): a quotation mark is in the wrong place":                 header + "A\"s3cret;;;;;;slack:" + secret,
-		"line 3, column 1: a receiver cannot be used: an address gets two secrets":             header + "A100;;;;;;webhook:" + secret + "\nB200;;;;;;webhook:" + secret,
+		"line 3, column 1: a receiver cannot be used: one address has two secrets":             header + "A100;;;;;;webhook:" + secret + "\nB200;;;;;;webhook:" + secret,
 	} {
 		setting := routesFile(t, text)
 		c, err := config.Read([]string{setting, "DOORBELL_WEBHOOK_SECRET=A100=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r"}, config.GroupForward)

@@ -74,7 +74,7 @@ func (s *Set) parse(text string) (lines []Line, err error) {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	if at := strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError }); at >= 0 {
 		line := strings.Count(text[:at], "\n") + 1
-		return nil, &mistake{line, 1, "", "a letter is not UTF-8; save the table as CSV in UTF-8"}
+		return nil, &mistake{line, 1, "", "a character is not UTF-8; save the table in UTF-8"}
 	}
 	r := csv.NewReader(strings.NewReader(text))
 	r.Comma, r.Comment, r.FieldsPerRecord = separator(text), '#', -1
@@ -135,9 +135,9 @@ func readHeader(number int, cells []string) ([]string, error) {
 		switch wrong := func(text string) error { return &mistake{number, n + 1, "", text} }; {
 		case c == "" && !slices.ContainsFunc(cells[n:], func(c string) bool { return c != "" }):
 		case !slices.Contains(columns, c):
-			return nil, wrong("this is no column; they are " + strings.Join(columns, ", "))
+			return nil, wrong("this is not a column; they are " + strings.Join(columns, ", "))
 		case slices.Contains(header, c):
-			return nil, wrong("this column is there twice")
+			return nil, wrong("this column appears twice")
 		}
 		header = append(header, c)
 	}
@@ -164,7 +164,7 @@ func (s *Set) readLine(number int, header, cells []string) (Line, error) {
 		}
 	}
 	// The addresses come last: a webhook's secret depends on the line's agency.
-	text := "it is empty; write email:leads@agency.example, say"
+	text := "it is empty; write, for example, email:leads@agency.example"
 	if to < len(cells) && cells[to] != "" {
 		text = s.readAddresses(&l, cells[to])
 	}
@@ -239,7 +239,7 @@ func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
 				text = "needs DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM"
 			}
 		default:
-			text = "begins with no kind of receiver; write slack:https://…, teams:https://…, email:… or webhook:https://…"
+			text = "does not begin with a kind of receiver; write slack:https://…, teams:https://…, email:… or webhook:https://…"
 		}
 		if text != "" {
 			return fmt.Sprintf("entry %d %s", n+1, text)

@@ -26,11 +26,12 @@ func CheckAgencyID(id string) error {
 	})
 	switch {
 	case id == "" || len(id) > 64:
-		return errors.New("is no agency id, which has 1 to 64 characters" + remedy)
+		return errors.New("is not an agency id, which has 1 to 64 characters" + remedy)
 	case keyOrName.MatchString(id):
-		return errors.New("looks like an API key or its name, and not like an agency id" + remedy)
+		return errors.New("looks like an API key or its name, not like an agency id" + remedy)
 	case at >= 0:
-		return fmt.Errorf("is no agency id: it holds the character %+q"+remedy, []rune(id[at:])[0])
+		return fmt.Errorf("is not an agency id: it contains the character %+q"+remedy,
+			[]rune(id[at:])[0])
 	}
 	return nil
 }

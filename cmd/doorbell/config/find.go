@@ -52,7 +52,7 @@ func (r *reader) find(s *Setting) (text string) {
 	}
 	text = strings.TrimRight(text, "\r\n")
 	if !s.Secret && !isLine(text) {
-		r.wrong(s.Name, "holds a control character or is not UTF-8; write it again on one line")
+		r.wrong(s.Name, "contains a control character or is not UTF-8; write it again on one line")
 		return ""
 	}
 	return text
@@ -103,7 +103,7 @@ func ReadFile(path string) (text, trouble string) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular() || info.Size() > maxFile:
-		return "", "is not a regular file of at most 1 MiB; name a file that holds the value alone"
+		return "", "is not a regular file of at most 1 MiB; name a file that holds only the value"
 	default:
 		data, err = os.ReadFile(path)
 	}
@@ -111,9 +111,9 @@ func ReadFile(path string) (text, trouble string) {
 	case err == nil:
 		return string(data), ""
 	case errors.Is(err, fs.ErrNotExist):
-		return "", "does not exist; make the file or correct the path"
+		return "", "does not exist; create the file or correct the path"
 	}
-	return "", "cannot be read; give it to the user that runs doorbell, mode 0600"
+	return "", "cannot be read; make it belong to the user that runs doorbell, with mode 0600"
 }
 
 // isLine reports whether a text is one line of readable characters.

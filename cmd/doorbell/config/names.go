@@ -22,7 +22,7 @@ var removed = []struct {
 		"key into the key file, which is read again within 30 s; " +
 		"doorbell check --api-key-file tests it", true},
 	{regexp.MustCompile(`^STREAM$`), ": the stream is named after DOORBELL_SUBJECT_PREFIX, in " +
-		"capitals; unset it, and choose a prefix of that name", true},
+		"capitals; unset it, and choose a prefix with that name", true},
 	{regexp.MustCompile(`^(SLACK|EMAIL|WEBHOOK)_(TYPES|AGENCIES|MIN_SCORE)$`), "; unset it, and " +
 		"write a table of routes, which DOORBELL_ROUTES_FILE names", true},
 	{regexp.MustCompile(`^CLUSTER_GENERATION$`), "; remove it", false},
@@ -30,10 +30,10 @@ var removed = []struct {
 		"where the API refuses that; remove it", false},
 	{regexp.MustCompile(`^CONFIRM_DISAPPEARED$`), ": an insertion has disappeared when two " +
 		"complete walks miss it; remove it", false},
-	{regexp.MustCompile(`^MAX_BODY$`), ": a response may have 32 MiB; remove it", false},
+	{regexp.MustCompile(`^MAX_BODY$`), ": a response may be up to 32 MiB; remove it", false},
 	{
-		regexp.MustCompile(`^PEOPLE_RETENTION$`), ": events hold people for as long as " +
-			"DOORBELL_RETENTION keeps them; set that shorter, or DOORBELL_PEOPLE to contact or none",
+		regexp.MustCompile(`^PEOPLE_RETENTION$`), ": events contain personal data for as long as " +
+			"DOORBELL_RETENTION keeps them; shorten that, or set DOORBELL_PEOPLE to contact or none",
 		false,
 	},
 }

@@ -64,7 +64,7 @@ const noVariables = "\x00"
 // and reads the environment of the process alone.
 func (r *reader) read(g group, fields any) {
 	if envconfig.Process(noVariables, fields) != nil {
-		panic("configuration: a default is unfit") // the tag is ours; a test reads every default
+		panic("configuration: a default is invalid") // the tag is ours; a test reads every default
 	}
 	for _, s := range settingsOf(g, fields) {
 		r.settings = append(r.settings, s)

@@ -32,7 +32,7 @@ func (r *reader) validate(c *Config, poll, forwards bool) {
 	b := c.Base
 	r.wrongIf(b.FeedToken.Reveal() == b.HTTPToken.Reveal() && !b.FeedToken.IsZero(),
 		"DOORBELL_FEED_TOKEN",
-		"is the same as DOORBELL_HTTP_TOKEN, which may do more; make another one")
+		"is the same as DOORBELL_HTTP_TOKEN, which permits more; create another one")
 	r.validateNATS(b, c.NATS)
 	if poll {
 		r.validatePoll(c)
@@ -107,7 +107,7 @@ var troubles = map[string]func(text string, plaintext List) string{
 	},
 	"filter": filterTrouble,
 	"host": matching(`^[^/@*?\s:]+$|^[0-9a-fA-F:]+$`,
-		"must be the name of a host alone, without scheme and port"),
+		"must be a host name alone, without scheme and port"),
 	"key":    keyTrouble,
 	"listen": listenTrouble,
 	"name": func(text string, _ List) string {
@@ -130,17 +130,17 @@ var troubles = map[string]func(text string, plaintext List) string{
 	"subject": matching(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`,
 		"is not a NATS subject; write letters, digits, - and _, parts separated by dots"),
 	"token": matching(`^[!-~]{16,512}$`,
-		"must have 16 to 512 characters without spaces; make one with: openssl rand -hex 32"),
+		"must have 16 to 512 characters without spaces; create one with: openssl rand -hex 32"),
 	"whsec": func(text string, _ List) string {
 		if webhook.ValidSecrets(text) != nil {
 			return "is not a webhook secret; write whsec_ and 24 to 64 bytes in base64, or two of " +
-				"them with a space between; this makes one: echo whsec_$(openssl rand -base64 32)"
+				"them with a space between; create one with: echo whsec_$(openssl rand -base64 32)"
 		}
 		return ""
 	},
 	"zone": func(text string, _ List) string {
 		if _, err := time.LoadLocation(text); err != nil {
-			return "is not a time zone; write a name of the IANA list, like Europe/Zurich or UTC"
+			return "is not a time zone; write a name from the IANA list, like Europe/Zurich or UTC"
 		}
 		return ""
 	},
@@ -164,8 +164,8 @@ func keyTrouble(text string, _ List) string {
 	if isLine(text) && isASCII(text) && !strings.ContainsAny(strings.TrimRight(text, "="), more) {
 		return ""
 	}
-	return "holds more than a key, or what no header can carry; " +
-		"write the key alone, without name, scheme, agency, quotes and spaces"
+	return "contains more than a key, or characters that no header can carry; " +
+		"write the key alone, without name, scheme, agency, quotes or spaces"
 }
 
 func isASCII(text string) bool {
@@ -180,10 +180,10 @@ func URLTrouble(text string, plaintext List) string {
 	case err != nil || !hasHost(u, "https", "http") || strings.ContainsAny(text, " \"<>\\{}"):
 		return "is not an https:// address; write it whole, like https://api.example.com"
 	case u.User != nil:
-		return "holds a user or password; leave out what stands before the @"
+		return "contains a user or password; leave out everything before the @"
 	case u.Scheme == "http" && !forward.MayBePlain(u.Hostname(), plaintext):
-		return "speaks plain http to another machine, which would show secrets and people's data " +
-			"to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
+		return "uses plain http to another machine, which would expose secrets and personal data " +
+			"on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
 	}
 	return ""
 }
@@ -232,7 +232,7 @@ func smtpTrouble(text string, _ List) string {
 			"write it like smtp://user@host:587 or smtps://user@host:465, an @ in the user as %40"
 	}
 	if _, password := u.User.Password(); password {
-		return "holds a password; write it into DOORBELL_EMAIL_PASSWORD, and the user alone before the @"
+		return "contains a password; write it into DOORBELL_EMAIL_PASSWORD, and only the user before the @"
 	}
 	return ""
 }
@@ -306,7 +306,7 @@ func (r *reader) validateNATS(b Base, n NATS) {
 			"lets other machines in without credentials; set NATS_USER and NATS_PASSWORD, "+
 				"or NATS_TOKEN, or listen on 127.0.0.1")
 		r.wrongIf(b.Standby != "", "DOORBELL_STANDBY",
-			"needs an external NATS, which decides who works; set NATS_URL")
+			"needs an external NATS, which decides which doorbell is active; set NATS_URL")
 		return
 	}
 	r.wrongIf(n.User == "" && !n.Password.IsZero(), "NATS_PASSWORD",
@@ -324,7 +324,7 @@ func (r *reader) validatePoll(c *Config) {
 	r.wrongIf(p.BaseURL == "", base,
 		"is not set; write the address of the API, like https://api.example.com")
 	r.wrongIf(strings.ContainsAny(p.BaseURL, "?#"), base,
-		"holds a query or fragment; leave out everything from the ? or #")
+		"contains a query or fragment; leave out everything from the ? or #")
 	r.wrongIf(len(p.RecordsPath.Of("insertion")) > 1 || len(p.RecordsPath.Of("contact_request")) > 1,
 		"DOORBELL_RECORDS_PATH", "has several paths for one kind; write one, or none to learn it")
 	if p.CAFile != "" && r.good("DOORBELL_CA_FILE") {
@@ -347,7 +347,7 @@ func (r *reader) authorities(file string) *x509.CertPool {
 		all = x509.NewCertPool()
 	}
 	isPEM := all.AppendCertsFromPEM([]byte(r.file("DOORBELL_CA_FILE", file)))
-	r.wrongIf(!isPEM, "DOORBELL_CA_FILE", "names "+file+", which holds no certificate; "+
+	r.wrongIf(!isPEM, "DOORBELL_CA_FILE", "names "+file+", which contains no certificate; "+
 		"write the authority's in PEM form, which begins with -----BEGIN CERTIFICATE-----")
 	return all
 }

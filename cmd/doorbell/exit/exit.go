@@ -27,12 +27,12 @@ const (
 
 // AdviceOnHolder is for a store that is locked by a process that does not respond: a daemon that
 // hangs, or a command, for a replay or a verify without a daemon takes the store for itself.
-const AdviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
+const AdviceOnHolder = "check its log, and restart it if it hangs; if another doorbell command is running there, wait for it"
 
 // AdviceOnDamage says what to do about a damaged store of a data directory.
 func AdviceOnDamage(path string) string {
-	return fmt.Sprintf("stop doorbell, replace that file with the newest backup that `doorbell verify --file PATH` calls sound, and start it again; "+
-		"without a backup: mv %[1]q %[1]q.damaged, the stream takes no contact request twice", path)
+	return fmt.Sprintf("stop doorbell, replace that file with the newest backup that `doorbell verify --file PATH` reports as sound, and start it again; "+
+		"without a backup: mv %[1]q %[1]q.damaged; the stream takes no contact request twice", path)
 }
 
 // Error is an error that knows its exit code and what a person can do about it.
@@ -97,12 +97,12 @@ func Store(err error, dir string) error {
 		return Config(err, "")
 	case errors.Is(err, fs.ErrNotExist):
 		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err),
-			"no directory can be made there; choose another one")
+			"no directory can be created there; choose another one")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS),
 		errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), LetWrite(dir))
 	}
-	return IO(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
+	return IO(err, fmt.Sprintf("check %s and the free space on its disk", dir))
 }
 
 // LetWrite says what to do about a data directory in which doorbell may not read or write, or which
@@ -116,17 +116,17 @@ func LetWrite(dir string) string {
 	for _, name := range []string{"", "doorbell.db", "jetstream"} {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && !MayWrite(path) {
-			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, as with chmod -R u+rwX %s or "+
+			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, for example with chmod -R u+rwX %s or "+
 				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(),
 				os.Getuid(), dir)
 		}
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf(
-			"make it for the user that runs doorbell, as with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
+			"create it for the user that runs doorbell, for example with install -d -m 700 -o %d %s, or choose another directory", os.Getuid(), dir)
 	}
 	return fmt.Sprintf(
-		"let user %d, as whom doorbell runs, reach %s and write to all of it, or choose another directory", os.Getuid(), dir)
+		"give user %d, which doorbell runs as, access to %s and the right to write everything in it, or choose another directory", os.Getuid(), dir)
 }
 
 // LeastSpace is what a store and a stream need to begin at all.

@@ -60,7 +60,7 @@ func (c *checker) access(ctx context.Context) (of poller.AgencyKeys, longest *li
 			continue
 		}
 		if ended {
-			c.report.warn(SectionAPI, a.ID+": not checked, because the request before it failed", "")
+			c.report.warn(SectionAPI, a.ID+": not checked, because the previous request failed", "")
 			continue
 		}
 		page, err := c.firstPage(ctx, a)
@@ -113,8 +113,8 @@ func (c *checker) opens(a poller.AgencyKeys, page *listings.InsertionsPage) {
 	c.insertions += n
 	switch {
 	case n == 0:
-		c.report.warn(SectionAPI, a.ID+": access, but no insertion",
-			"right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
+		c.report.warn(SectionAPI, a.ID+": access, but no insertions",
+			"correct if none is published, or none matches DOORBELL_INSERTIONS_FILTER")
 	case page.Total < 0:
 		c.report.ok(SectionAPI, "%s: access, at least %s", a.ID, ops.Counted(n, "insertion"))
 	default:
@@ -124,7 +124,7 @@ func (c *checker) opens(a poller.AgencyKeys, page *listings.InsertionsPage) {
 
 // explain says why a request failed, without the insertion that it was about, and what to do.
 func explain(err error) (text, remedy string) {
-	text, remedy = "failed", "run would try again; if it stays so, ask the provider"
+	text, remedy = "failed", "run would try again; if this persists, ask the provider"
 	var of interface {
 		error
 		String() string // what was requested
@@ -136,16 +136,16 @@ func explain(err error) (text, remedy string) {
 	switch e := of.(type) {
 	case *listings.TransportError:
 		return "no response (" + text + ")",
-			"are DOORBELL_BASE_URL, DNS, network and HTTPS_PROXY right? " +
-				"An authority of your own goes into DOORBELL_CA_FILE"
+			"check DOORBELL_BASE_URL, DNS, the network and HTTPS_PROXY. " +
+				"A certificate authority of your own goes into DOORBELL_CA_FILE"
 	case *listings.StatusError:
 		elsewhere = e.Status/100 == 3 || e.Status == http.StatusNotFound
 	case *listings.DriftError:
-		text, elsewhere = "not a response of this API: "+text, true
+		text, elsewhere = "not a response from this API: "+text, true
 	}
 	if elsewhere {
-		remedy = "is DOORBELL_BASE_URL the API's own? It is the part before /insertion-funnel/…; a login page or gateway " +
-			"may be in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
+		remedy = "is DOORBELL_BASE_URL the API's own address? It is the part before /insertion-funnel/…; a login page or gateway " +
+			"may be in the way. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH"
 	}
 	return text, remedy
 }
@@ -156,7 +156,7 @@ func (c *checker) responses(ctx context.Context, a poller.AgencyKeys, list *list
 	c.report.ok(SectionResponses, "insertions are at %s", place(list.Envelope))
 	if list.Unreadable > 0 {
 		c.report.warn(SectionResponses,
-			fmt.Sprintf("elements of the list without a propertyReferenceId: %d", list.Unreadable),
+			fmt.Sprintf("list elements without a propertyReferenceId: %d", list.Unreadable),
 			"walks will be partial; ask the provider")
 	}
 	for _, i := range someOf(list) {
@@ -170,7 +170,7 @@ func (c *checker) responses(ctx context.Context, a poller.AgencyKeys, list *list
 		case err != nil:
 			text, _ := explain(err)
 			c.report.fail(SectionResponses, "contact requests: "+text,
-				"if it stays so, no lead is seen: ask the provider "+
+				"if this persists, no leads are seen: ask the provider "+
 					"whether the key may read contact requests, or name the place of the records in DOORBELL_RECORDS_PATH")
 			return
 		case len(page.ContactRequests) > 0:
@@ -205,7 +205,7 @@ func (c *checker) contactRequests(window *listings.ContactRequestsPage) {
 		c.report.warn(SectionResponses,
 			fmt.Sprintf("contact requests are at %s; no known member tells them apart",
 				place(window.Envelope)),
-			"name one in DOORBELL_CONTACT_ID_FIELDS; otherwise their content does, and two equal ones in the same second are one")
+			"name one in DOORBELL_CONTACT_ID_FIELDS; otherwise their content does, and two identical ones in the same second count as one")
 	}
 	form := window.ContactRequests[0].CreatedForm
 	switch text := "the creation time of the first is " + form; form {
@@ -239,6 +239,6 @@ func (c *checker) round() {
 	p := c.config.Poll
 	polls := time.Duration(float64(c.insertions) / p.RequestsPerSecond * float64(time.Second))
 	round := max(polls, p.PollInterval).Round(time.Millisecond)
-	c.report.ok(SectionResponses, "%s at %g requests/s: a round of polls takes %s, which finds a contact request after %s on average",
+	c.report.ok(SectionResponses, "%s at %g requests/s: a round of polls takes %s and finds a contact request after %s on average",
 		ops.Counted(c.insertions, "insertion"), p.RequestsPerSecond, round, round/2)
 }

@@ -98,7 +98,7 @@ func (c *checker) configuration(version string) {
 	}
 	defer set.Close()
 	c.report.ok(sectionConfig,
-		"%s, not tried here: doorbell routes ls lists them, doorbell forward --test sends a test",
+		"%s, not tested here: doorbell routes ls lists them, doorbell forward --test sends a test",
 		ops.Counted(len(set.Distinct()), "receiver"))
 }
 
@@ -110,13 +110,13 @@ func (c *checker) findDaemon(ctx context.Context) error {
 	}
 	if err != nil {
 		return exit.Unavailable(fmt.Errorf("the daemon does not report its state: %w", err),
-			"look at its log")
+			"check its log")
 	}
 	c.report.DaemonRunning = true
-	c.report.ok(SectionDisk, "a daemon is running here; doorbell status shows how it does")
+	c.report.ok(SectionDisk, "a daemon is running here; doorbell status shows its state")
 	if s.NATS.Problem != "" || !s.NATS.Connected {
 		c.report.fail(SectionNATS,
-			"the daemon does not publish: "+cmp.Or(s.NATS.Problem, "it has no connection"),
+			"the daemon is not publishing: "+cmp.Or(s.NATS.Problem, "it has no connection"),
 			"see doorbell status")
 	}
 	for _, a := range s.Watch.Agencies {

@@ -31,27 +31,27 @@ func (c *checker) disk() {
 	}
 	if info, err := os.Stat(nearest); err != nil || !info.IsDir() || !exit.MayWrite(nearest) {
 		c.report.refuse(SectionDisk,
-			exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", nearest),
+			exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %s is not writable", nearest),
 				exit.LetWrite(dir)))
 		return
 	}
 	free, known := exit.FreeSpace(nearest)
 	if !known {
-		c.report.ok(SectionDisk, "%s can be written", dir)
+		c.report.ok(SectionDisk, "%s is writable", dir)
 		return
 	}
 	wanted := int64(b.StoreMax)
 	if c.config.NATS.URL == "" {
 		wanted += int64(b.StreamMax)
 	}
-	text := fmt.Sprintf("%s can be written; %s free, and store and stream may take %s in all",
+	text := fmt.Sprintf("%s is writable; %s free, and store and stream may use %s in all",
 		dir, ops.BytesText(free), ops.BytesText(wanted))
 	switch {
 	case free < exit.LeastSpace:
-		c.report.fail(SectionDisk, text, "make space on the disk of "+dir)
+		c.report.fail(SectionDisk, text, "free some space on the disk of "+dir)
 	case free < wanted:
 		c.report.warn(SectionDisk, text,
-			"doorbell ends on a full disk: lower DOORBELL_STORE_MAX and DOORBELL_STREAM_MAX, "+
+			"doorbell exits on a full disk: lower DOORBELL_STORE_MAX and DOORBELL_STREAM_MAX, "+
 				"or put DOORBELL_DATA_DIR on a larger disk")
 	default:
 		c.report.ok(SectionDisk, "%s", text)

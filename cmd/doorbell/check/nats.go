@@ -85,24 +85,24 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 	switch name := "stream " + b.Stream(); {
 	case missing && b.StreamManage != "auto":
 		c.report.fail(SectionNATS,
-			name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it",
-			"make it, or set DOORBELL_STREAM_MANAGE=auto")
+			name+" is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to create it",
+			"create it, or set DOORBELL_STREAM_MANAGE=auto")
 	case missing && other != "":
 		c.report.fail(SectionNATS,
-			fmt.Sprintf("%s is missing: stream %s holds %s already", name, other, want.Subjects[0]),
+			fmt.Sprintf("%s is missing: stream %s already holds %s", name, other, want.Subjects[0]),
 			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX")
 	case missing && errors.Is(err, jetstream.ErrStreamNotFound):
-		c.report.ok(SectionNATS, "%s is missing; run makes it", name)
+		c.report.ok(SectionNATS, "%s is missing; run creates it", name)
 	case errors.Is(err, relay.ErrStreamUnfit):
 		c.report.fail(SectionNATS, err.Error(), "change that stream, or choose another "+
-			"DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
+			"DOORBELL_SUBJECT_PREFIX; doorbell never changes a stream on an external server")
 	case err != nil:
 		c.report.fail(SectionNATS, "the stream cannot be examined: "+stream.Explain(nc, err).Error(),
 			"until this works, run keeps events in the store")
 	case len(found.Different) > 0:
 		c.report.warn(SectionNATS,
 			name+" can be used, but differs: "+strings.Join(found.Different, "; "),
-			"change it if this is not meant; doorbell does not")
+			"change it if this is not intended; doorbell does not")
 	default:
 		c.report.ok(SectionNATS, "%s is as it should be", name)
 	}

@@ -115,7 +115,7 @@ func TestCheckReportsWhatIsWrongAndWhatToDo(t *testing.T) {
 	}{
 		{"", nil, "", done, 3, []string{
 			"Nothing stands in the way. 3 requests to the API.", "A100: access, 4 insertions", "insertions are at /results",
-			"their id is /id", "the creation time of the first is rfc3339", "is free", "can be written",
+			"their id is /id", "the creation time of the first is rfc3339", "is free", "is writable",
 			"8 insertions at 1000 requests/s: a round of polls takes 100ms", "after 50ms on average",
 		}},
 		{"NATS_LISTEN=" + address, nil, check.SectionNATS, exit.CodeConfig, 3, []string{"is in use by another program", "A100: access"}},
@@ -129,15 +129,15 @@ func TestCheckReportsWhatIsWrongAndWhatToDo(t *testing.T) {
 		{"", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html><title>Login "+sandbox.Marker+"</title></html>")
-		}, api, failed, 2, []string{"found HTML", "is DOORBELL_BASE_URL the API's own?"}},
-		{"", http.NotFound, api, failed, 2, []string{"status 404 Not Found", "is DOORBELL_BASE_URL the API's own?"}},
+		}, api, failed, 2, []string{"found HTML", "is DOORBELL_BASE_URL the API's own address?"}},
+		{"", http.NotFound, api, failed, 2, []string{"status 404 Not Found", "is DOORBELL_BASE_URL the API's own address?"}},
 		{"", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, api, failed, 1, []string{"B200: not checked"}},
 		{"BASE_URL=http://127.0.0.1:1", nil, api, failed, 1, []string{"B200: not checked"}},
 
 		{"", answers(200, aLead(`"2025-10-09 10:00:00"`)), "", done, 3, []string{
-			"insertions are at /results", "elements of the list without a propertyReferenceId: 1", "contact requests are at /leads",
+			"insertions are at /results", "list elements without a propertyReferenceId: 1", "contact requests are at /leads",
 			"their id is /id", "it is read as Europe/Zurich (DOORBELL_TIMEZONE)",
 		}},
 		{"", answers(200, aLead(`1760000000`)), "", done, 3, []string{"the creation time of the first is seconds"}},
@@ -204,7 +204,7 @@ func TestCheckAndRunRefuseAnUnwritableDataDirectory(t *testing.T) {
 		if code := c.Exit(t); code != exit.CodeConfig {
 			t.Errorf("exit code %d", code)
 		}
-		doorbelltest.Has(t, strings.Join(strings.Fields(c.Stdout.String()), " "), append(remedies, s.Dir+" may not be written")...)
+		doorbelltest.Has(t, strings.Join(strings.Fields(c.Stdout.String()), " "), append(remedies, s.Dir+" is not writable")...)
 		r := doorbelltest.LaunchAs(t, nobody, s.With("DOORBELL_DATA_DIR="+dir), "run")
 		mustSay(t, r.Exit(t), r.Stderr.String(), append(remedies, "DOORBELL_DATA_DIR")...)
 	}
@@ -297,9 +297,9 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	s := doorbelltest.NewScene(t, "A100")
 	far := doorbelltest.NatsServer(t)
 	environ := s.With("NATS_URL=" + far.ClientURL())
-	checked(t, s, exit.Done, "", environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
+	checked(t, s, exit.Done, "", environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run creates it")
 	checked(t, s, exit.CodeFailed, check.SectionNATS, append(environ, "DOORBELL_STREAM_MANAGE=off"),
-		"stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it")
+		"stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to create it")
 
 	_, js := doorbelltest.Connected(t, far.ClientURL())
 	ctx, cancel := context.WithTimeout(t.Context(), doorbelltest.Patience)
@@ -312,7 +312,7 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked(t, s, exit.CodeFailed, check.SectionNATS, environ, "its duplicate window is 2m", "nats stream edit LISTINGS --dupe-window=720h",
-		"restart its servers", "nats stream edit LISTINGS --discard=new", "doorbell changes no stream of an external server")
+		"restart its servers", "nats stream edit LISTINGS --discard=new", "doorbell never changes a stream on an external server")
 	foreign.Discard, foreign.Duplicates = jetstream.DiscardNew, 72*time.Hour
 	if _, err := js.UpdateStream(ctx, foreign); err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	must(t, js.DeleteStream(ctx, "LISTINGS"))
 	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "MORE", Subjects: []string{"listings.>"}})
 	must(t, err)
-	checked(t, s, exit.CodeFailed, check.SectionNATS, environ, "stream LISTINGS is missing: stream MORE holds listings.v1.> already",
+	checked(t, s, exit.CodeFailed, check.SectionNATS, environ, "stream LISTINGS is missing: stream MORE already holds listings.v1.>",
 		"choose another DOORBELL_SUBJECT_PREFIX")
 }
 
@@ -360,7 +360,7 @@ func TestCheckRecognisesAListThatBecameEmpty(t *testing.T) {
 	doorbelltest.SubscribeTo(t, doorbelltest.NatsURL(t, s.Dir)).Baselined(t, "A100")
 	d.Stop(t)
 	body(`{"elsewhere":[],"meta":[]}`)
-	checked(t, s, exit.Done, "", s.Environ, "A100: access, but no insertion", "right if none is published")
+	checked(t, s, exit.Done, "", s.Environ, "A100: access, but no insertions", "correct if none is published")
 	if got := doorbelltest.Run(t, s.With("DOORBELL_DATA_DIR="+t.TempDir()), "check"); got.Code != exit.CodeFailed {
 		t.Errorf("an empty list under an unknown name is accepted:\n%s", got.Stdout)
 	}

@@ -97,7 +97,7 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	if code := b.doorbells[0].Exit(t); code != exit.CodeIO {
 		t.Errorf("it exits with %d", code)
 	}
-	doorbelltest.Has(t, b.doorbells[0].Stderr.String(), "no space left", "make space on the disk")
+	doorbelltest.Has(t, b.doorbells[0].Stderr.String(), "no space left", "free some space on the disk")
 	asked := b.asked()
 	for range 3 {
 		b.launch(0)

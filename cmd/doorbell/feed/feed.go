@@ -71,8 +71,8 @@ type feed struct {
 
 var (
 	errAway = errors.New(
-		"the stream cannot be read now: NATS is away, or the stream is not made yet")
-	errBody = errors.New("a request for events has no body")
+		"the stream cannot be read now: NATS is away, or the stream does not exist yet")
+	errBody = errors.New("a request for events must not have a body")
 )
 
 func (f *feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +147,7 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 			q.after, err = parseCursor(text)
 		case name == "timeout":
 			if q.timeout, err = time.ParseDuration(text); err != nil || q.timeout < 0 {
-				err = errors.New("timeout: write a duration like 30s; at most a minute is waited")
+				err = errors.New("timeout: write a duration like 30s; a minute at most")
 			}
 			q.timeout = min(q.timeout, mostTimeout)
 		case name == "limit":
@@ -156,7 +156,7 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 			}
 			q.limit = min(q.limit, mostEvents)
 		case name != "after":
-			err = errors.New("the feed knows the parameters after, timeout, agency, type and limit")
+			err = errors.New("the parameters are after, timeout, agency, type and limit")
 		}
 		if err != nil {
 			return q, err
@@ -164,7 +164,7 @@ func (f *feed) parse(r *http.Request) (q query, err error) {
 	}
 	for _, t := range q.types {
 		if !slices.Contains(events.Types, events.Type(t)) {
-			return q, errors.New("type: there is no such type of events; see /schemas/")
+			return q, errors.New("type: there is no such event type; see /schemas/")
 		}
 	}
 	q.prefix = strings.TrimSuffix(events.StreamSubjects(f.o.Prefix), ">")

@@ -52,7 +52,7 @@ func TestAWaitingDoorbellNamesTheActiveOne(t *testing.T) {
 	other.take()
 	environ := s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair", "DOORBELL_FEED_TOKEN=a-token-of-the-feed")
 	p := doorbelltest.Launch(t, environ, "run")
-	p.Stderr.Await(t, "another doorbell works")
+	p.Stderr.Await(t, "another doorbell is active")
 
 	got := doorbelltest.Run(t, environ, "status", "--check")
 	doorbelltest.Has(t, got.Stdout, "All is well", "machine-one works for pair")
@@ -101,7 +101,7 @@ func TestEachTakeoverStartsWithTheCurrentKeys(t *testing.T) {
 	other := leaseOf(t, js)
 	other.take()
 	d := doorbelltest.Launch(t, s.With("NATS_URL="+far.URL(), "DOORBELL_STANDBY=pair"), "run")
-	d.Stderr.Await(t, "another doorbell works")
+	d.Stderr.Await(t, "another doorbell is active")
 	s.Model.AddKey(doorbelltest.OtherKey, "A100", "B200")
 	must(t, s.Model.DeactivateKey(doorbelltest.TestKey))
 	rewrite(t, file, "A100="+doorbelltest.OtherKey+"\n")

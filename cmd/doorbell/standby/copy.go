@@ -168,7 +168,7 @@ func (t *Turn) takeOver(ctx context.Context) error {
 	if err := store.Adopt(filepath.Join(into, storeFile)); err != nil {
 		return err
 	}
-	t.o.Log.Info("starting from the copy of the doorbell before this one", "pair", t.o.Name,
+	t.o.Log.Info("starting from the previous doorbell's copy", "pair", t.o.Name,
 		"age", time.Since(info.ModTime).Round(time.Second).String())
 	return t.install(into)
 }

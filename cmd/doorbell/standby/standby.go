@@ -134,7 +134,7 @@ func awaitLease(ctx context.Context, o Options) (t *Turn, err error) {
 				"err", problem)
 		}
 		if h.ID != "" && h.ID != working.ID {
-			o.Log.Info("waiting: another doorbell works", "pair", o.Name, "holder", h.Name,
+			o.Log.Info("waiting: another doorbell is active", "pair", o.Name, "holder", h.Name,
 				"since", h.Since.Format(time.RFC3339))
 			mu.Lock()
 			working = h
@@ -193,7 +193,7 @@ func (o Options) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 			return nil, err
 		}
 		return js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: Bucket, Description: "doorbell: which doorbell of a pair works", TTL: ttl,
+			Bucket: Bucket, Description: "doorbell: which doorbell of a pair is active", TTL: ttl,
 			Replicas: replicas,
 		})
 	}
@@ -297,9 +297,9 @@ func (t *Turn) work(ctx context.Context) error {
 	}()
 	if err := t.takeOver(working); err != nil {
 		if ctx.Err() == nil {
-			log.Error("the copy of the doorbell before this one cannot be read; trying again",
+			log.Error("the previous doorbell's copy cannot be read; trying again",
 				"err", err.Error(),
-				"advice", "if it stays so, nats object rm "+CopyBucket+" "+t.o.Name+
+				"advice", "if this persists, nats object rm "+CopyBucket+" "+t.o.Name+
 					" lets this doorbell start from its own store")
 			select {
 			case <-working.Done():
@@ -308,10 +308,10 @@ func (t *Turn) work(ctx context.Context) error {
 		}
 		return nil
 	}
-	log.Info("this doorbell works")
+	log.Info("this doorbell is active")
 	err := t.o.Work(working, t)
 	if !t.Valid() && ctx.Err() == nil {
-		log.Error("the lease is lost: another doorbell may work; this one waits")
+		log.Error("the lease is lost: another doorbell may be active; this one waits")
 	}
 	return err
 }

@@ -121,7 +121,7 @@ func TestWithNATSAwayAtTheStartAKnownAgencyIsPolledImmediatelyAndANewOneIsReport
 	})
 	doorbelltest.RunUntilTheEnd(t, a)
 	s.GoesOn(t, "A100", 5)
-	said.Await(t, "level=WARN msg=\"the watch of agencies that this store has not watched before waits[^\n]* agencies=1")
+	said.Await(t, "level=WARN msg=\"agencies that are new to this store wait[^\n]* agencies=1")
 	status, err := a.Verbs().Status()
 	if err != nil || status.Watch.Agencies[1].AgencyID != "B200" || status.Watch.Agencies[1].State != "waiting_for_stream" {
 		t.Errorf("the status is %+v, %v", status.Watch.Agencies, err)

@@ -61,7 +61,7 @@ func TestAWaitingDoorbellNamesTheActiveOne(t *testing.T) {
 	}
 	for _, command := range []string{"poll A100", "resume A100", "approve A100", "events ls", "replay --to nats --since 1h"} {
 		got := doorbelltest.Run(t, environ, strings.Fields(command)...)
-		if got.Code != exit.CodeFailed || !strings.Contains(got.Stderr, "machine-one works for pair") {
+		if got.Code != exit.CodeFailed || !strings.Contains(got.Stderr, "the active doorbell of pair is machine-one") {
 			t.Errorf("%s: exit %d\n%s", command, got.Code, got.Stderr)
 		}
 	}

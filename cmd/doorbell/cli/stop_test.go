@@ -109,7 +109,7 @@ func TestASecondSignalEndsTheDaemonImmediately(t *testing.T) {
 	d := doorbelltest.Launch(t, s.With("NATS_URL="+hang(t, "").url), "run")
 	s.GoesOn(t, "A100", 30)
 	must(t, d.Cmd.Process.Signal(syscall.SIGTERM))
-	d.Stderr.Await(t, "for at most 10 s; a second signal ends at once")
+	d.Stderr.Await(t, "for at most 10 s; a second signal stops immediately")
 	begin := time.Now()
 	if code := d.End(t, syscall.SIGTERM); code != exit.CodeFailed {
 		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())

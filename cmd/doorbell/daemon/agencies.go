@@ -132,7 +132,7 @@ func (a *Daemon) change(ctx context.Context, now *watched, ended <-chan struct{}
 			again = time.After(admitEvery)
 		}
 		if err != nil && try == logAt {
-			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, "+
+			a.o.Log.Warn("agencies that are new to this store wait for the stream, "+
 				"which may know since when they were watched", "agencies", len(now.waiting), "err",
 				err.Error())
 		}

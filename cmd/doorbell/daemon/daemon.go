@@ -156,7 +156,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	<-working.Done()
 
 	a.o.Log.Info(fmt.Sprintf(
-		"stopping: publishing waiting events for at most %g s; a second signal ends at once",
+		"stopping: publishing waiting events for at most %g s; a second signal stops immediately",
 		a.o.Drain.Seconds()))
 	if a.o.Turn == nil || a.o.Turn.Valid() { // if only the turn has ended, the process continues
 		a.notify("STOPPING=1")
@@ -176,7 +176,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	case <-ended:
 	// writing to a server that does not read can take a minute, whatever the context says
 	case <-time.After(a.o.Drain + closeLimit):
-		a.o.Log.Warn("not all parts end in time; unacknowledged events stay in the event log for the next start")
+		a.o.Log.Warn("not all parts stopped in time; unacknowledged events stay in the event log for the next start")
 	}
 	a.handOver()
 	return a.ended(context.Cause(working))
@@ -255,11 +255,11 @@ func (a *Daemon) openStore(context.Context) error {
 	}
 	a.store = s
 	if err := s.NotCompacted(); err != nil {
-		a.o.Log.Warn("the store could not be compacted; the next start tries it again",
+		a.o.Log.Warn("the store could not be compacted; the next start tries again",
 			"err", err.Error())
 	}
 	if a.o.Moved {
-		a.o.Log.Info("--moved: the store remembers the API at this address; "+
+		a.o.Log.Info("--moved: the store now remembers the API at this address; "+
 			"leave the flag out at the next start", "to", natsd.Redact(s.BaseURL()))
 	}
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
@@ -290,7 +290,7 @@ func (a *Daemon) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverLimit)
 	defer cancel()
 	if err := a.o.Turn.CopyNow(ctx, a.store); err != nil {
-		a.o.Log.Warn("the last copy for the doorbell that takes over is not written; it starts from the one before", "err", err.Error())
+		a.o.Log.Warn("the last copy for the doorbell that takes over was not written; it starts from the previous one", "err", err.Error())
 	}
 }
 
@@ -315,16 +315,16 @@ func (a *Daemon) ended(err error) error {
 		return err
 	case errors.Is(err, store.ErrNoSpace):
 		return exit.IO(err,
-			fmt.Sprintf("make space on the disk of %s; a start goes on from what is in the store",
+			fmt.Sprintf("free some space on the disk of %s; the next start continues from the store",
 				a.o.DataDir))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil
 	case errors.Is(err, natsd.ErrWillNotEnd):
 		return exit.IO(err,
-			fmt.Sprintf("a new process helps; look at %s and its disk", a.o.path(StreamFolder)))
+			fmt.Sprintf("start it again, and check %s and its disk", a.o.path(StreamFolder)))
 	}
 	return exit.IO(err,
-		"the commit may have happened; a restart reads again and goes on from what is on disk")
+		"the commit may have happened; a restart continues from what is on disk")
 }
 
 // every calls do immediately and then at each interval, until ctx ends.

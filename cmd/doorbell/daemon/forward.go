@@ -106,7 +106,7 @@ func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan tabl
 	for {
 		select {
 		case err := <-ended:
-			return cmp.Or(err, errors.New("it ended"))
+			return cmp.Or(err, errors.New("it stopped"))
 		case next := <-changes:
 			refused := next.refused
 			if refused == "" {
@@ -117,7 +117,8 @@ func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan tabl
 				}
 			}
 			if refused != "" {
-				o.Log.Error("the changed table of routes is refused; the one before stays in force",
+				o.Log.Error(
+					"the changed table of routes is refused; the previous one stays in force",
 					"err", refused)
 			}
 			a.forwarding.is(func() { a.forwarding.refused = refused })

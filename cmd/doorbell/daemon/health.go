@@ -53,7 +53,7 @@ func (a *Daemon) natsCheck(r relay.Status) ops.Check {
 		c.OK, c.Text = false, problem
 	}
 	if !c.OK && c.Text == "" {
-		c.Text = "the stream is not checked yet"
+		c.Text = "the stream has not been checked yet"
 	}
 	return c
 }

@@ -70,7 +70,7 @@ func listenHTTP(address string) (net.Listener, error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, "+
-				"or to off for no status page, health and metrics")
+				"or to off to run without status page, health and metrics")
 	}
 	if err != nil {
 		return nil, exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err),

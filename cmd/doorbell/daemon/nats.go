@@ -33,7 +33,7 @@ func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, natsd.ErrPortInUse):
 		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
-			"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
+			"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server is already running there, set NATS_URL to its address")
 	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
 		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err),
 			"use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
@@ -60,7 +60,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	}
 	if err != nil {
 		return exit.IO(fmt.Errorf("embedded NATS: %w", err),
-			"look at "+o.path(StreamFolder)+" and at the space on its disk")
+			"check "+o.path(StreamFolder)+" and the free space on its disk")
 	}
 	a.server = s
 	o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")

@@ -27,11 +27,11 @@ func (a *Daemon) eraseAgain() error {
 		return failure
 	}
 	if err != nil {
-		a.o.Log.Error("people who had been erased may be there again: a receipt cannot be read or written",
-			"err", err.Error(), "advice", "mend it, and start again")
+		a.o.Log.Error("data of erased people may be back: a receipt cannot be read or written",
+			"err", err.Error(), "advice", "repair it, and start again")
 	}
 	if restored > 0 {
-		a.o.Log.Warn("the store held people who had been erased: they are erased again, as the receipts "+
+		a.o.Log.Warn("the store held data of erased people: it is erased again, as the receipts "+
 			"in the data directory say", "count", restored)
 	}
 	a.erasing.Store(true)
@@ -50,14 +50,14 @@ func (a *Daemon) pendingErasures() func(ctx context.Context, progress func()) er
 		p.Progress = progress
 		finished, err := p.FinishAll(ctx)
 		for _, r := range finished {
-			a.o.Log.Info("an erasure is finished", "receipt", r.ID)
+			a.o.Log.Info("erasure finished", "receipt", r.ID)
 		}
 		if failure := a.store.Failure(); failure != nil {
 			return fmt.Errorf("%w: %w", relay.ErrLog, failure)
 		}
 		if err != nil {
 			a.erasing.Store(true)
-			a.o.Log.Warn("an erasure is not finished; it is tried again, and nothing is published before", "err", err.Error())
+			a.o.Log.Warn("an erasure is not finished; it is tried again, and nothing is published until it is", "err", err.Error())
 			return fmt.Errorf("an erasure is not finished: %w", err)
 		}
 		return nil
@@ -76,7 +76,7 @@ func (a *Daemon) forget(ctx context.Context, q ops.ForgetRequest) (r people.Rece
 	if r.ID == "" {
 		return r, err
 	}
-	a.o.Log.Info("an erasure begins", "receipt", r.ID, "count", len(r.Requests))
+	a.o.Log.Info("erasure started", "receipt", r.ID, "count", len(r.Requests))
 	a.erasing.Store(true)
 	var why error
 	if a.store.Failure() == nil {

@@ -24,7 +24,7 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAns
 		return r, err
 	}
 	defer conn.Close()
-	log.Info("replay begins")
+	log.Info("replay started")
 	p, err := relay.Replay(ctx, relay.ReplayOptions{
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: r.Stream, Job: q.Job,
 		MaxBytes: int64(o.StreamMax), Manage: o.ManagesStream(), Embedded: a.server != nil,
@@ -37,7 +37,7 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAns
 		log.Info("replay stopped")
 		return r, ctx.Err()
 	}
-	log.Info("replay ends", "err", err)
+	log.Info("replay finished", "err", err)
 	return r, err
 }
 

@@ -50,7 +50,7 @@ func (a *Daemon) deliveries() (of func(events.Event) []forward.Delivered, proble
 		return now.Delivered, nil
 	}
 	return func(events.Event) []forward.Delivered { return []forward.Delivered{{}} },
-		[]string{"the forwarders do not run, so it is not known what they have delivered"}
+		[]string{"the forwarders are not running, so it is not known what they have delivered"}
 }
 
 // listings returns what the watched agencies publish now. It reads an agency at a time.

@@ -79,16 +79,16 @@ func (w *waiting) status() (ops.Status, error) {
 func (w *waiting) verbs() ops.Verbs {
 	return ops.Verbs{Status: w.status, Refuse: func() error {
 		if h := w.working(); h.Name != "" {
-			return fmt.Errorf("%w: %s works for %s; run the command there", ops.ErrWaiting, h.Name,
-				w.pair)
+			return fmt.Errorf("%w: the active doorbell of %s is %s; run the command there",
+				ops.ErrWaiting, w.pair, h.Name)
 		}
-		return fmt.Errorf("%w, and which doorbell of %s works is not known yet", ops.ErrWaiting,
-			w.pair)
+		return fmt.Errorf("%w, and it is not known yet which doorbell of %s is active",
+			ops.ErrWaiting, w.pair)
 	}}
 }
 
 // health is good: a process that waits does all that it has to do.
 func (w *waiting) health() ops.Health {
-	text := "waiting for the turn of " + cmp.Or(w.working().Name, "another doorbell") + " to end"
+	text := "waiting for " + cmp.Or(w.working().Name, "another doorbell") + " to stop"
 	return ops.NewHealth(ops.Check{Name: "standby", OK: true, Live: true, Text: text})
 }

@@ -52,7 +52,7 @@ func (w *weekly) run(ctx context.Context) error {
 		case err != nil:
 			return err
 		case problem != nil:
-			w.log.Warn("the report of the week is not mailed; retrying", "err", problem.Error())
+			w.log.Warn("the weekly report was not mailed; retrying", "err", problem.Error())
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (w *weekly) mail(ctx context.Context, week time.Time) (problem, err error) 
 		if err := w.store.SetReported(done); err != nil {
 			return nil, err
 		}
-		w.log.Info("the report of the week is mailed")
+		w.log.Info("the weekly report was mailed")
 	}
 	if problem != nil {
 		return problem, nil

@@ -55,7 +55,7 @@ func TestAWaitingDoorbellNamesTheActiveOne(t *testing.T) {
 	p.Stderr.Await(t, "another doorbell is active")
 
 	got := doorbelltest.Run(t, environ, "status", "--check")
-	doorbelltest.Has(t, got.Stdout, "All is well", "machine-one works for pair")
+	doorbelltest.Has(t, got.Stdout, "All is well", "machine-one has been the active doorbell of pair")
 	if got.Code != exit.Done {
 		t.Errorf("status --check of a doorbell that waits: exit %d\n%s", got.Code, got.Stderr)
 	}
@@ -66,7 +66,7 @@ func TestAWaitingDoorbellNamesTheActiveOne(t *testing.T) {
 		}
 	}
 	page := pageURL(t, s.Dir)
-	for path, want := range map[string]string{"/": "machine-one works for pair", "/readyz": "ok", "/livez": "ok", "/v1/status": `"works":false`} {
+	for path, want := range map[string]string{"/": "machine-one has been the active doorbell of pair", "/readyz": "ok", "/livez": "ok", "/v1/status": `"works":false`} {
 		if code, text := get(t, page+path); code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d\n%s", path, code, text)
 		}

@@ -143,7 +143,7 @@ var (
 		"without DOORBELL_HTTP_TOKEN only direct requests from this machine are served: " +
 			"use 127.0.0.1 or localhost without a proxy, or set the token. Health, metrics and schemas are public")
 	errForeign = errors.New("the request comes from another site")
-	errChunked = errors.New("say how long the body is (Content-Length)")
+	errChunked = errors.New("state the length of the body (Content-Length)")
 )
 
 // guard lets requests through, or answers them.
@@ -176,7 +176,7 @@ func (g *guard) admit(next http.Handler, acts bool, tokens ...string) http.Handl
 			return
 		}
 		if acts {
-			g.log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r))
+			g.log.Info("request over HTTP", "verb", r.URL.Path, "from", origin(r))
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		}
 		next.ServeHTTP(w, r)
@@ -204,7 +204,7 @@ func (g *guard) shows(r *http.Request, tokens []string) (bool, error) {
 		equal |= subtle.ConstantTimeCompare([]byte(text), []byte(token))
 	}
 	if !ok || len(shown) > 1 || equal != 1 {
-		g.log.Warn("a wrong token was shown", "from", origin(r))
+		g.log.Warn("a request had a wrong token", "from", origin(r))
 		return false, errWrongToken
 	}
 	return true, nil

@@ -336,7 +336,7 @@ func TestTheHolderOfTheTokenPollsResumesAndApproves(t *testing.T) {
 		}
 	}
 	s.ask(t, "GET", "/v1/status", "", bearer("wrong-wrong-wrong")...)
-	for _, want := range []string{"verb=/v1/approve from=127.0.0.1", `msg="a wrong token was shown" from=127.0.0.1`} {
+	for _, want := range []string{"verb=/v1/approve from=127.0.0.1", `msg="a request had a wrong token" from=127.0.0.1`} {
 		if text := s.log.String(); !strings.Contains(text, want) || strings.Contains(text, "wrong-wrong") {
 			t.Errorf("no %s in the log:\n%s", want, text)
 		}

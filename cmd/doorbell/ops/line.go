@@ -45,10 +45,10 @@ var whats = map[events.Type]string{
 	events.TypeAccessHalted:           "Polling stopped",
 	events.TypeAccessResumed:          "Polling resumed",
 	events.TypeWatchBaselined:         "Watching",
-	events.TypeWatchStale:             "No answers",
+	events.TypeWatchStale:             "No responses",
 	events.TypeWatchRecovered:         "Recovered",
 	events.TypeWatchGapDetected:       "Not all can be seen",
-	events.TypeWatchSchemaDrifted:     "Answers have changed",
+	events.TypeWatchSchemaDrifted:     "Responses changed",
 	events.TypeWatchChangeHeld:        "Large change held",
 }
 

@@ -138,7 +138,7 @@ func (l Log) span(ctx context.Context, q EventQuery) (s span, err error) {
 		return s, err
 	}
 	if q.AgencyID != "" && !slices.Contains(agencies, q.AgencyID) {
-		return s, exit.Failed(errors.New("the event log knows no such agency: "+q.AgencyID),
+		return s, exit.Failed(errors.New("the event log has no such agency: "+q.AgencyID),
 			"doorbell status lists the agencies")
 	}
 	c, err := l.Store.Cursor()

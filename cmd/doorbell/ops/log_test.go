@@ -196,7 +196,7 @@ func TestAnAgencyWithoutALogIsReportedWithAHint(t *testing.T) {
 	daemon := served(t, Verbs{Events: Log{j.Store}.Events, CountEvents: Log{j.Store}.CountEvents})
 	_, err := CountEvents.Ask(t.Context(), daemon, EventQuery{AgencyID: "X"})
 	_, _, hint := exit.Outcome(err)
-	if err == nil || err.Error() != "the event log knows no such agency: X" || hint != "doorbell status lists the agencies" {
+	if err == nil || err.Error() != "the event log has no such agency: X" || hint != "doorbell status lists the agencies" {
 		t.Errorf("%v, %q", err, hint)
 	}
 }

@@ -37,7 +37,7 @@ func (p *Ping) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := p.RunOnce(ctx); err != nil && ctx.Err() == nil {
-			p.Log.Warn("the ping address is not called", "err", err.Error())
+			p.Log.Warn("the ping address was not called", "err", err.Error())
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 	// so that the connection can be used again
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("it answers %d", response.StatusCode)
+		return fmt.Errorf("it responded with %d", response.StatusCode)
 	}
 	return nil
 }

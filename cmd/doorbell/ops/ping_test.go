@@ -84,8 +84,8 @@ func TestAFailedPingReportsWhyAndNotWhere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, want := range map[string]string{
-		answers.URL + "/sentinel/moved": "it answers 302", answers.URL + "/sentinel/lost": "it answers 302",
-		answers.URL + "/sentinel": "it answers 404", gone.URL + "/sentinel": "connection refused",
+		answers.URL + "/sentinel/moved": "it responded with 302", answers.URL + "/sentinel/lost": "it responded with 302",
+		answers.URL + "/sentinel": "it responded with 404", gone.URL + "/sentinel": "connection refused",
 		"http://127.0.0.1:1/%zzsentinel": "cannot be called",
 	} {
 		p := Ping{URL: url, Well: func() error { return nil }}

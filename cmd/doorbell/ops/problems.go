@@ -77,9 +77,9 @@ func (p *Problem) join(other Problem) {
 // refusals explain the probable reasons for a refusal.
 var refusals = map[string]string{
 	"key_rejected":          "the API refuses the key",
-	"agency_not_linked":     "the key may not read this agency",
+	"agency_not_linked":     "the key is not allowed to read this agency",
 	"insertion_not_allowed": "the API refuses this insertion",
-	"edge_challenge":        "a gateway or firewall refuses us",
+	"edge_challenge":        "a gateway or firewall blocks doorbell",
 }
 
 // RefusalText says in words why access was refused: "the API refuses the key".
@@ -106,7 +106,7 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 		all = append(all, Problem{
 			Title: id + " waits for the stream", many: "agencies wait for the stream",
 			Who: []string{id},
-			Text: "The stream may hold what a store before this one has published. " +
+			Text: "The stream may hold what an earlier store published. " +
 				"Polling begins when NATS answers.",
 			Since: a.WatchStart, Command: "doorbell check", all: "doorbell check",
 		})
@@ -127,7 +127,7 @@ func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
 		all = append(all, Problem{
 			Title: id + ": the API fails", many: "agencies: the API fails", Who: []string{id},
 			Text: "doorbell waits longer after each failure and retries by itself. " +
-				"There is nothing to do unless it lasts.",
+				"There is nothing to do unless it persists.",
 			Error: a.LastError,
 		})
 	}
@@ -152,7 +152,7 @@ func haltProblem(id string, h poller.HaltStatus) Problem {
 
 func heldProblem(id string, h poller.HeldStatus) Problem {
 	missing, known := Number(h.Missing), Counted(h.Known, "insertion")
-	title := fmt.Sprintf("%s lacks %s of %s", id, missing, known)
+	title := fmt.Sprintf("%s: %s of %s are missing", id, missing, known)
 	switch {
 	case h.Operation != "":
 		known = Counted(h.Known, "contact request")
@@ -161,10 +161,11 @@ func heldProblem(id string, h poller.HeldStatus) Problem {
 		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, known)
 	}
 	return Problem{
-		Title: title, many: "agencies lack too much at once to be believed", Who: []string{id},
+		Title: title, Who: []string{id},
+		many: "agencies: too much is missing at once to be believed",
 		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay " +
 			"away, it is announced after " + h.Until.UTC().Format(time.RFC3339) +
-			". If you know that it is true, approve it.",
+			". If you know that it is correct, approve it.",
 		Command: h.Approve, all: "doorbell approve AGENCY",
 	}
 }
@@ -172,15 +173,15 @@ func heldProblem(id string, h poller.HeldStatus) Problem {
 // alarmWords say what the alarms are and what they mean.
 var alarmWords = map[string]struct{ title, text string }{
 	"stale": {
-		"no good answer about %s",
+		"no good response about %s",
 		"What happens there is not seen while this lasts. doorbell keeps trying, and catches up by itself.",
 	},
 	"schema_drifted": {
-		"answers about %s have changed their form",
+		"responses about %s have changed their form",
 		"What can be read is still announced; the event says what was expected and what was found.",
 	},
 	"gap_detected": {
-		"not everything can be seen of %s",
+		"not everything can be seen (%s)",
 		"Something may be missing from the events. The event says since when, and how much was reached.",
 	},
 }
@@ -210,7 +211,7 @@ func (s Status) downProblems() []Problem {
 	p := Problem{
 		Bad: true, Title: "The API does not answer",
 		Text: "There is no connection to " + s.Watch.BaseURL +
-			". Look at DNS, network, proxy and certificates. " +
+			". Check DNS, network, proxy and certificates. " +
 			"doorbell retries by itself, and catches up.",
 	}
 	for _, a := range s.Watch.Agencies {
@@ -245,7 +246,7 @@ func (s Status) natsProblems() []Problem {
 	case !s.NATS.Connected:
 		title = "NATS is not connected"
 	case s.NATS.Problem != "":
-		title = "NATS does not take events"
+		title = "NATS does not accept events"
 	case s.Watch.At.Sub(oldest) > patience:
 		title = "Events are not published"
 	default:
@@ -269,15 +270,15 @@ func (s Status) forwarderProblems() (all []Problem) {
 		all = append(all, Problem{
 			Title: "The changed table of routes is refused", Error: s.RoutesProblem,
 			Command: "doorbell routes ls",
-			Text:    "The table before stays in force. A corrected file is read within 30 s.",
+			Text:    "The previous table stays in force. A corrected file is read within 30 s.",
 		})
 	}
 	if s.Untaken > 0 {
 		all = append(all, Problem{
-			Title:   Counted(int(s.Untaken), "lead") + ": no line of the table of routes fits",
+			Title:   Counted(int(s.Untaken), "lead") + ": no line of the table of routes matches",
 			Command: "doorbell routes ls",
-			Text: "No receiver got it; it is in the stream. A line that fits takes what comes from then on; " +
-				"doorbell replay --to sends the past.",
+			Text: "No receiver got it; it is in the stream. A matching line takes what comes from then on; " +
+				"doorbell replay --to sends what came before.",
 		})
 	}
 	if s.DeadLetters > 0 {
@@ -305,7 +306,7 @@ func workerProblem(w forward.WorkerStatus, trouble string) Problem {
 	}
 	if w.Lost > 0 {
 		p.Text = Counted(int(w.Lost), "lead") +
-			" waiting. A line of the table of routes that fits sends what waits."
+			" waiting. A matching line of the table of routes sends what is waiting."
 		p.Command = "doorbell routes ls"
 	}
 	return p
@@ -316,7 +317,7 @@ const maxNamed = 2
 
 // Headline sums up the state of everything. The page and `doorbell status` begin with it.
 type Headline struct {
-	Text  string // "2 agencies are halted: the API refuses the key; NATS does not take events"
+	Text  string // "2 agencies are halted: the API refuses the key; NATS does not accept events"
 	Title string // the same, shorter, for the title of a window
 	Sub   string // what it means; may be empty
 	Level Level

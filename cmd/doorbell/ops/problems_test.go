@@ -26,7 +26,7 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		{"B200 is halted: the API refuses access", func(s *Status) {
 			s.Watch.Agencies[1].State, s.Watch.Agencies[1].Halts = "halted", []poller.HaltStatus{{}}
 		}},
-		{"B200 is halted: the API refuses access; A100 lacks 0 of 0 insertions", func(s *Status) {
+		{"B200 is halted: the API refuses access; A100: 0 of 0 insertions are missing", func(s *Status) {
 			s.Watch.Agencies[0].Held, s.Watch.Agencies[1].Halts = &poller.HeldStatus{}, []poller.HaltStatus{{}}
 		}},
 		{"4 agencies are halted: the API refuses access", func(s *Status) {
@@ -35,20 +35,20 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 				s.Watch.Agencies = append(s.Watch.Agencies, a)
 			}
 		}},
-		{"A100: no good answer about contact requests", func(s *Status) {
+		{"A100: no good response about contact requests", func(s *Status) {
 			s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "stale", Operation: "contact_requests"}}
 		}},
 		{"A100: the API fails", func(s *Status) { s.Watch.Agencies[0].State = "stale" }}, // its alarm is not raised yet
-		{"2 times: not everything can be seen of contact requests", func(s *Status) {
+		{"2 times: not everything can be seen (contact requests)", func(s *Status) {
 			s.Watch.Agencies[0].Alarms = []poller.Alarm{
 				{Kind: "gap_detected", Operation: "contact_requests", PropertyReferenceID: "a#1"},
 				{Kind: "gap_detected", Operation: "contact_requests", PropertyReferenceID: "a#2"},
 			}
 		}},
-		{"A100: not everything can be seen of the list of insertions", func(s *Status) {
+		{"A100: not everything can be seen (the list of insertions)", func(s *Status) {
 			s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "gap_detected", Operation: "insertions"}}
 		}},
-		{"A100: answers about the list of insertions have changed their form", func(s *Status) {
+		{"A100: responses about the list of insertions have changed their form", func(s *Status) {
 			s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "schema_drifted", Operation: "insertions"}}
 		}},
 		{"A100: the API fails", func(s *Status) { s.Watch.Agencies[0].State = "backing_off" }},
@@ -65,17 +65,17 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		{"The store is nearly full", func(s *Status) { s.Store.Alarm = true }},
 		{"The store is full: polling stopped until there is room", func(s *Status) { s.Store.Full, s.Store.Alarm = true, true }},
 		{"NATS is not connected", func(s *Status) { s.NATS.Connected = false }},
-		{"NATS does not take events", func(s *Status) { s.NATS.Problem = "stream is missing" }},
+		{"NATS does not accept events", func(s *Status) { s.NATS.Problem = "stream is missing" }},
 		{"", func(s *Status) { s.Relay[0].OldestWaiting = lately }},
 		{"Events are not published", func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, lately }},
 
 		{"", worker(forward.WorkerStatus{Attempts: 1, Waiting: 1, WaitingSince: lately, FailingSince: lately})},
 		{"slack: delivery fails", worker(forward.WorkerStatus{Attempts: 2, Waiting: 1, FailingSince: long})},
-		{"slack: a message waits", worker(forward.WorkerStatus{Attempts: 2, Waiting: 1, LastError: "503"})},
-		{"slack: a message waits", worker(forward.WorkerStatus{Waiting: 3, WaitingSince: long})},
+		{"slack: a message is waiting", worker(forward.WorkerStatus{Attempts: 2, Waiting: 1, LastError: "503"})},
+		{"slack: a message is waiting", worker(forward.WorkerStatus{Waiting: 3, WaitingSince: long})},
 		{"slack: no route takes a lead", worker(forward.WorkerStatus{Waiting: 1, Lost: 1})},
-		{"slack: nothing comes from NATS (h-1 for A100)", worker(forward.WorkerStatus{Destination: "h-1", Whose: "A100", Problem: "x"})},
-		{"1 lead: no line of the table of routes fits", func(s *Status) { s.Untaken = 1 }},
+		{"slack: no events arrive from NATS (h-1 for A100)", worker(forward.WorkerStatus{Destination: "h-1", Whose: "A100", Problem: "x"})},
+		{"1 lead: no line of the table of routes matches", func(s *Status) { s.Untaken = 1 }},
 		{"The changed table of routes is refused", func(s *Status) { s.RoutesProblem = "line 3" }},
 		{"2 events permanently rejected by a receiver", func(s *Status) { s.DeadLetters = 2 }},
 	} {

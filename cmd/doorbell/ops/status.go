@@ -58,10 +58,10 @@ func (s Status) waits() bool { return s.Standby != nil && !s.Standby.Works }
 // text says what a doorbell does that does not work.
 func (s StandbyStatus) text() string {
 	if s.Holder == "" {
-		return fmt.Sprintf("Waiting: which doorbell of %s works is not known yet.", s.Pair)
+		return fmt.Sprintf("Waiting: it is not known yet which doorbell of %s is active.", s.Pair)
 	}
 	return fmt.Sprintf(
-		"Waiting: %s works for %s since %s, and this doorbell takes over when that one ends.",
+		"Waiting: %s has been the active doorbell of %s since %s; this one takes over when it ends.",
 		s.Holder, s.Pair, s.Since.Local().Format("2 Jan 15:04:05"))
 }
 
@@ -151,11 +151,11 @@ type AgencyState struct {
 // states are the states of agencies, those that want a person first.
 var states = []AgencyState{
 	{"halted", "halted", Bad, "The API refuses access, so nothing is requested."},
-	{"stale", "no good answer", Bad, "The API has failed for a while. doorbell keeps trying."},
+	{"stale", "no good response", Bad, "The API has failed for a while. doorbell keeps trying."},
 	{"held", "change held", Warn, "Too much has vanished at once to be believed yet."},
 	{"backing_off", "API fails", Warn, "doorbell waits longer after each failure and retries by itself."},
-	{WaitingForStream, "waits for NATS", Warn, "Polling begins when the stream was read."},
-	{"starting", "first walk", Busy, "The list of insertions is read for the first time."},
+	{WaitingForStream, "waits for NATS", Warn, "Polling begins when the stream has been read."},
+	{"starting", "first walk", Busy, "The list of insertions is being read for the first time."},
 	{"baselining", "learning", Busy, "What already exists is learned, not announced."},
 	{"watching", "watching", Well, "Anything new is announced."},
 }
@@ -300,11 +300,11 @@ func Trouble(w forward.WorkerStatus, now time.Time) string {
 	case long(w.FailingSince):
 		return deliveryFails
 	case w.Problem != "":
-		return "nothing comes from NATS"
+		return "no events arrive from NATS"
 	case w.Lost > 0:
 		return "no route takes a lead"
 	case w.Attempts >= 2, w.Waiting > 0 && long(w.WaitingSince):
-		return "a message waits"
+		return "a message is waiting"
 	}
 	return ""
 }

@@ -67,7 +67,7 @@ func TestTheStatusReportsTheStateOfEverything(t *testing.T) {
 			"to https://api.example.org\n",
 		"\nA004    watching     50          none yet        28 s               15 s           0\n",
 		"\nA005    first walk   –           none yet        –                  –              0\n",
-		"\nslack: a message waits (hooks-1)\n  Last error: gone \uFFFD[H\n" +
+		"\nslack: a message is waiting (hooks-1)\n  Last error: gone \uFFFD[H\n" +
 			"  12 events waiting. doorbell retries by itself; 3 attempts so far.\n" +
 			"  → doorbell forward slack --test\n",
 		"  → doorbell routes ls\n", // of the worker whose lead no route takes

@@ -260,7 +260,7 @@ func (v Verbs) serveBackup(w http.ResponseWriter, _ *http.Request) {
 // Errors of what is asked.
 var (
 	// ErrWaiting is wrapped by what a doorbell answers that waits while another one works.
-	ErrWaiting = errors.New("this doorbell waits")
+	ErrWaiting = errors.New("this doorbell is waiting")
 	errBody    = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
 )
 
@@ -272,7 +272,7 @@ var statuses = []struct {
 }{
 	{
 		poller.ErrUnknownAgency, http.StatusNotFound,
-		"doorbell status lists the agencies; upper and lower case differ",
+		"doorbell status lists the agencies; their ids are case-sensitive",
 	},
 	{poller.ErrHalted, http.StatusConflict, "doorbell status says why, and what ends it"},
 	{poller.ErrTooSoon, http.StatusTooManyRequests, ""},

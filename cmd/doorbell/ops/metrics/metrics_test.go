@@ -137,7 +137,7 @@ func TestANewDaemonHasMetricsAndAFailingOneRespondsWithAnError(t *testing.T) {
 	broken := func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }
 	Handler(broken).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusInternalServerError {
-		t.Errorf("it answers %d", w.Code)
+		t.Errorf("it responded with %d", w.Code)
 	}
 }
 

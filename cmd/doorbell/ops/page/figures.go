@@ -45,7 +45,7 @@ func (v *view) figures() []figure {
 
 // lastLead is what people look for first.
 func lastLead(newest []line, now time.Time) figure {
-	f := figure{Name: "Last lead", Means: "The newest contact request", Value: unknown, Sub: "none lately"}
+	f := figure{Name: "Last lead", Means: "The newest contact request", Value: unknown, Sub: "none recently"}
 	if n := slices.IndexFunc(newest, func(l line) bool { return isNews(l.Event) }); n >= 0 {
 		f.Value, f.Sub = ops.Ago(newest[n].RecordedTime, now), ops.Short(newest[n].AgencyID, 64)
 	}
@@ -68,7 +68,7 @@ func latency(l poller.Latency) figure {
 func longest(agencies []poller.AgencyStatus) figure {
 	f := figure{
 		Name: "Longest unchecked", Value: unknown, Sub: "nothing polled yet",
-		Means: "How long ago the contact requests were read of the insertion that waits the longest",
+		Means: "How long ago the contact requests of the longest-waiting insertion were read",
 	}
 	wait, most, past := -1.0, 0.0, 0
 	for _, a := range agencies {
@@ -94,7 +94,7 @@ func insertions(agencies []poller.AgencyStatus) figure {
 		}
 	}
 	f := figure{
-		Name: "Insertions", Means: "Insertions that the last walks have listed",
+		Name: "Insertions", Means: "Insertions that the last walks listed",
 		Value: ops.Number(n), Sub: "of " + ops.Counted(len(agencies), "agency"),
 	}
 	if never > 0 {

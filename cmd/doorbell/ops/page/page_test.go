@@ -131,12 +131,12 @@ func TestThePageReportsTheStateOfEverything(t *testing.T) {
 	o.AgencyName = func(id string) string { return map[string]string{"A100": "Muster Immobilien AG"}[id] }
 	page := words(asked(o, "/").Body.String())
 	for _, want := range []string{
-		"■ 2 agencies are halted: the key may not read this agency – doorbell",
+		"■ 2 agencies are halted: the key is not allowed to read this agency – doorbell",
 		"Ask the provider, then resume it. Since 2026-11-20 13:37:12 , 26 min ago Run doorbell resume --all Which ones A100 B200 ",
-		"C300 lacks 611 of 1,187 insertions", "slack: a message waits (hooks-1) ", "Last error: 503 ", "Run doorbell forward slack --test",
+		"C300: 611 of 1,187 insertions are missing", "slack: a message is waiting (hooks-1) ", "Last error: 503 ", "Run doorbell forward slack --test",
 		"A100 Muster Immobilien AG ■ halted – none yet – – 0",
-		"C300 changes at each reading and is left out: /views of the list of insertions ■ no good answer 96 73 s ago – – 0",
-		"slack ▲ a message waits hooks-1 149 none yet 12 0", "email ● works mail-1 7 3 min ago 0 0",
+		"C300 changes at each reading and is left out: /views of the list of insertions ■ no good response 96 73 s ago – – 0",
+		"slack ▲ a message is waiting hooks-1 149 none yet 12 0", "email ● working mail-1 7 3 min ago 0 0",
 		"New lead ", " Zürich · “Loft mit &lt;Weitblick&gt;” A100 Muster Immobilien AG · seefeld#1", "rent gross 2&#39;890 → 2&#39;790 A100 Muster",
 		"Store: 7 GiB of 8 GiB in /var/lib", "NATS: external, connected, stream LISTINGS, nats://127.0.0.1:4222",
 	} {

@@ -17,8 +17,8 @@ import (
 // CheckCmd is `doorbell check`.
 type CheckCmd struct {
 	JSON       bool   `name:"json" help:"Print JSON." xor:"form"`
-	APIKeyFile string `name:"api-key-file" type:"path" placeholder:"FILE" help:"Test the key in this file on every agency before it replaces the configured one; check nothing else." xor:"only"`
-	Shape      string `type:"path" placeholder:"FILE" help:"Write the form of real responses into this file, without any value of them; check nothing else." xor:"only,form"`
+	APIKeyFile string `name:"api-key-file" type:"path" placeholder:"FILE" help:"Test the key in this file against every agency before it replaces the configured one; check nothing else." xor:"only"`
+	Shape      string `type:"path" placeholder:"FILE" help:"Write the form of real responses to this file, without any of their values; check nothing else." xor:"only,form"`
 }
 
 // Run says whether `doorbell run` would work, with this configuration, here and now, or only
@@ -60,7 +60,7 @@ func (cmd *CheckCmd) shape(ctx context.Context, p *program, cfg *config.Config) 
 		return exit.IO(err, "choose another file")
 	}
 	return p.print(fmt.Sprintf(
-		"The form of %s is in %s. It holds no value of a response; read it before you hand it on.",
+		"The form of %s is in %s. It contains no value of a response; read it before you pass it on.",
 		ops.Counted(len(f.Responses), "response"), cmd.Shape))
 }
 

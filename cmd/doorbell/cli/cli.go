@@ -34,10 +34,10 @@ type grammar struct {
 	Approve ApproveCmd `cmd:"" group:"steer" help:"Approve a held change."`
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
-	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log again, on subjects of their own."`
-	Report ReportCmd `cmd:"" group:"events" help:"Show what became of the leads of the last days."`
+	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events from the event log again, on separate subjects."`
+	Report ReportCmd `cmd:"" group:"events" help:"Show what became of recent leads."`
 
-	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, Teams, mail or a webhook, beside doorbell run or on another machine."`
+	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, Teams, mail or a webhook, alongside doorbell run or on another machine."`
 	Routes  RoutesCmd  `cmd:"" group:"outlets" help:"Show which receivers get which events."`
 	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
 
@@ -46,7 +46,7 @@ type grammar struct {
 
 	PrintVersion kong.VersionFlag `name:"version" hidden:""`
 
-	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store to a file, also while the daemon runs."`
+	Backup BackupCmd `cmd:"" group:"store" help:"Copy the store to a file, even while the daemon runs."`
 	Verify VerifyCmd `cmd:"" group:"store" help:"Verify the store or a backup."`
 }
 
@@ -84,7 +84,7 @@ func (m *Moment) UnmarshalText(text []byte) error {
 
 func validSince(m Moment) error {
 	if time.Time(m).After(time.Now()) {
-		return errors.New("--since: lies in the future")
+		return errors.New("--since: is in the future")
 	}
 	return nil
 }

@@ -23,11 +23,11 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// DemoCmd is `doorbell demo`. It reads no environment.
+// DemoCmd is `doorbell demo`. It reads no environment variables.
 type DemoCmd struct {
-	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
-	Standby    bool          `xor:"what" help:"Show a takeover instead: two doorbells and three NATS servers, and the doorbell that works is killed. Takes about 50 s."`
-	JSON       bool          `name:"json" xor:"what" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
+	For        time.Duration `placeholder:"DURATION" help:"Stop after this time; 0 for never."`
+	Standby    bool          `xor:"what" help:"Show a takeover instead: two doorbells and three NATS servers, and the active doorbell is killed. Takes about 50 s."`
+	JSON       bool          `name:"json" xor:"what" help:"Print CloudEvents JSON, one object a line, with personal data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
@@ -119,7 +119,7 @@ Subscribe from another terminal, with the nats command or any NATS client:
 
   nats --server %[3]s sub 'listings.v1.*.contact_request.created'
 
-What was there before is learned first and not announced. Then, as it happens:
+What already exists is learned first and not announced. Then, as it happens:
 
 `, api.API, strings.Join(api.Agencies, ", "), s.NATS.URL, s.Page)
 	running, stop := context.WithCancel(ctx)
@@ -208,7 +208,7 @@ func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir st
 		return err
 	}
 	defer killTwo()
-	say("one works, two waits")
+	say("one is active, two waits")
 	since := time.Now()
 	if err := sleep(ctx, quiet); err != nil {
 		return err
@@ -233,7 +233,7 @@ func takeover(ctx context.Context, p *program, out io.Writer, api madeUp, dir st
 	say("%s since the start: %d lost, %d doubled", ops.Counted(leads, "contact request"), lost,
 		doubled)
 	if lost+doubled > 0 {
-		return errors.New("the stream does not hold each contact request once")
+		return errors.New("the stream does not hold each contact request exactly once")
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (m *madeUp) isAsked(ctx context.Context) error {
 	before, limit := m.model.Requests(sandbox.Filter{}), time.Now().Add(takeoverLimit)
 	for m.model.Requests(sandbox.Filter{}) == before {
 		if time.Now().After(limit) {
-			return errors.New("no doorbell sends a request")
+			return errors.New("no doorbell is sending requests")
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return err

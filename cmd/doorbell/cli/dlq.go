@@ -22,7 +22,7 @@ import (
 // DLQCmd holds the commands about dead letters: events that a receiver permanently rejected.
 type DLQCmd struct {
 	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that receivers permanently rejected, and why."`
-	Retry DLQRetryCmd `cmd:"" group:"commands" help:"Send them once more."`
+	Retry DLQRetryCmd `cmd:"" group:"commands" help:"Send them again."`
 	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Erase them."`
 }
 
@@ -137,7 +137,7 @@ func (c *letterChoice) each(p *program, dead *deadLetters, done string, do func(
 		return err
 	}
 	return cmp.Or(err,
-		exit.Failed(fmt.Errorf("%d of %d dead letters stay, or were not there", failed,
+		exit.Failed(fmt.Errorf("%d of %d dead letters remain, or were not found", failed,
 			len(outcomes)),
 			"doorbell dlq ls lists them"))
 }

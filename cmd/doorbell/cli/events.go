@@ -25,15 +25,15 @@ import (
 
 // EventsCmd groups the commands about events.
 type EventsCmd struct {
-	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events of the event log, the newest by default."`
-	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event of the event log in full."`
-	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events of the stream as they arrive."`
+	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events from the event log, the newest by default."`
+	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event from the event log in full."`
+	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events from the stream as they arrive."`
 }
 
 // EventForm is how events are printed.
 type EventForm struct {
-	JSON bool `name:"json" xor:"form" help:"Print CloudEvents JSON, one object a line, with people's data."`
-	CSV  bool `name:"csv" xor:"form" help:"Print CSV for a spreadsheet, one line an event, with people's data."`
+	JSON bool `name:"json" xor:"form" help:"Print CloudEvents JSON, one object a line, with personal data."`
+	CSV  bool `name:"csv" xor:"form" help:"Print CSV for a spreadsheet, one line per event, with personal data."`
 }
 
 // print prints events in this form, until ctx ends, and returns how many they are. For people an
@@ -123,13 +123,13 @@ func printJSONEvent(w io.Writer, e events.Event) error {
 	return err
 }
 
-const noEvent = "the event log holds no such event"
+const noEvent = "the event log has no such event"
 
 // EventsLsCmd is `doorbell events ls`.
 type EventsLsCmd struct {
 	EventFilter
 	EventForm
-	Limit int `default:"50" placeholder:"N" help:"Print the newest N of them; 0 for all."`
+	Limit int `default:"50" placeholder:"N" help:"Print only the newest N; 0 for all."`
 }
 
 func (c *EventsLsCmd) Validate() error {
@@ -189,7 +189,7 @@ func (c *EventsShowCmd) Validate() error {
 	}
 	n, err := strconv.ParseUint(c.Which, 10, 64)
 	if err != nil || n == 0 {
-		return errors.New("EVENT: write a position, a number from 1 as events ls prints it, or the 26 characters of a ce-id, which --json prints")
+		return errors.New("EVENT: write a position as events ls prints it, a number from 1, or the 26 characters of a ce-id as --json prints it")
 	}
 	c.query = ops.EventQuery{FromSequence: n, ToSequence: n}
 	return nil
@@ -200,7 +200,7 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, log *eventLog) erro
 	n, err := c.print(ctx, p, log.Events(ctx, c.query), shown)
 	if n == 0 && err == nil {
 		err = exit.Failed(errors.New(noEvent),
-			"doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+			"doorbell events ls lists them; events older than DOORBELL_RETENTION may be gone")
 	}
 	return err
 }
@@ -289,8 +289,8 @@ type EventFilter struct {
 	Insertion    string `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
 	Since        Moment `placeholder:"MOMENT" help:"Only events recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h or 5d for that long ago."`
 	Until        Moment `placeholder:"MOMENT" help:"Only events recorded before this moment."`
-	FromSequence uint64 `placeholder:"N" help:"Only events at this position of the log (ce-sequence) or a higher one."`
-	ToSequence   uint64 `placeholder:"N" help:"Only events at this position or a lower one."`
+	FromSequence uint64 `placeholder:"N" help:"Only events at this position in the log (ce-sequence) or above."`
+	ToSequence   uint64 `placeholder:"N" help:"Only events at this position or below."`
 }
 
 // Validate rejects values that no event can have.

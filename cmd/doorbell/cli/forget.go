@@ -18,12 +18,12 @@ import (
 
 // PersonFlags say whose data are meant.
 type PersonFlags struct {
-	Email     string `placeholder:"ADDRESS" help:"Whoever wrote under this mail address, or named it; upper and lower case are the same, dots count. - reads it from standard input."`
-	Phone     string `placeholder:"NUMBER" help:"Whoever gave this phone number, however it is written. - reads it from standard input."`
-	Request   string `placeholder:"ID" help:"Whoever wrote this contact request; with --insertion, that of this insertion."`
-	Insertion string `placeholder:"REFERENCE" help:"Everybody who wrote about this insertion."`
+	Email     string `placeholder:"ADDRESS" help:"Everyone who wrote from this mail address, or mentioned it; case does not matter, dots do. - reads it from standard input."`
+	Phone     string `placeholder:"NUMBER" help:"Everyone who gave this phone number, however it is written. - reads it from standard input."`
+	Request   string `placeholder:"ID" help:"Everyone who wrote a contact request with this id; with --insertion, only the one about that insertion."`
+	Insertion string `placeholder:"REFERENCE" help:"Everyone who wrote about this insertion."`
 	Agency    string `placeholder:"AGENCY" help:"Only in contact requests to this agency."`
-	NotNamed  bool   `help:"Leave out contact requests that only name the address in a text: somebody else may have written them."`
+	NotNamed  bool   `help:"Leave out contact requests that only mention the address in a text: someone else may have written them."`
 }
 
 // fromInput stands for a value that is read from standard input, because others of this machine see
@@ -56,7 +56,7 @@ func (f *PersonFlags) wanted(stdin io.Reader) (people.Wanted, error) {
 	switch {
 	case errors.Is(err, people.ErrNobody):
 		err = errors.New(
-			"write one of --email, --phone, --request and --insertion, or the latter two")
+			"write one of --email, --phone, --request and --insertion, or the last two together")
 	case errors.Is(err, people.ErrEmail):
 		err = fmt.Errorf("--email: %w", err)
 	case err != nil:
@@ -68,7 +68,7 @@ func (f *PersonFlags) wanted(stdin io.Reader) (people.Wanted, error) {
 // ForgetCmd is `doorbell forget`.
 type ForgetCmd struct {
 	PersonFlags
-	DryRun bool `help:"Only say what is held, with exit code 0."`
+	DryRun bool `help:"Only show what is held, and exit with 0."`
 	Yes    bool `help:"Erase it."`
 	JSON   bool `name:"json" help:"Print JSON."`
 }
@@ -96,8 +96,8 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config, hel
 	case c.DryRun:
 		return nil
 	case n > 1 && c.Request != "":
-		return exit.Failed(fmt.Errorf("this id names %s, of different people perhaps", requests),
-			"add --insertion and --agency, as the table above has them")
+		return exit.Failed(fmt.Errorf("this id names %s, perhaps from different people", requests),
+			"add --insertion and --agency, as the table above shows them")
 	}
 	if err := confirmed(c.Yes, "the person in "+requests+" would be erased for good"); err != nil {
 		return err
@@ -108,14 +108,14 @@ func (c *ForgetCmd) Run(ctx context.Context, p *program, cfg *config.Config, hel
 	}
 	if err == nil && r.Finished.IsZero() {
 		err = exit.Failed(fmt.Errorf("not everything is erased yet: %s", r.Problem),
-			"the daemon tries again before it publishes anything, and the next start does; --dry-run says when nothing is left")
+			"the daemon tries again before it publishes anything, and so does the next start; --dry-run shows when nothing is left")
 	}
 	return err
 }
 
 func nothingHeld() error {
 	return exit.Failed(people.ErrNothing,
-		"people write with another address or number, too: search for each; doorbell events ls lists contact requests")
+		"people may have written with another address or number: search for each; doorbell events ls lists contact requests")
 }
 
 // foundText says what is held, without the person.
@@ -124,15 +124,15 @@ func foundText(found people.Found) string {
 	for _, r := range found.Requests {
 		row := []string{r.AgencyID, r.PropertyReferenceID, r.ContactRequestID}
 		if slices.Contains(found.Named, r) {
-			row = append(row, "only names the address")
+			row = append(row, "only mentions the address")
 		}
 		rows = append(rows, row)
 	}
 	text := table("", "AGENCY|INSERTION|CONTACT REQUEST", rows)
 	if n := len(found.Named); n > 0 {
-		text += fmt.Sprintf("\nThat only name the address, and may be of somebody else: %d; --not-named leaves them out\n", n)
+		text += fmt.Sprintf("\nThose that only mention the address and may be from someone else: %d; --not-named leaves them out\n", n)
 	}
-	return text + "\nEvents that hold the person: " + perPlace(found.Events) + "\n"
+	return text + "\nEvents with the person's data: " + perPlace(found.Events) + "\n"
 }
 
 // perPlace are the counts of the places, in words.
@@ -145,7 +145,7 @@ func receiptText(r people.Receipt, dir string) string {
 	text := "Erased: " + perPlace(r.Erased) + "\n\nOut of reach, and yours to erase:\n  " +
 		strings.Join(r.OutOfReach, "\n  ") + "\n"
 	if r.FreePages == people.AtNextStart {
-		text += "\nFree pages of the store's file may hold the person until the next start compacts it.\n"
+		text += "\nFree pages of the store file may still contain the person's data until the next start compacts it.\n"
 	}
 	places := people.Places{Dir: dir}
 	return text + "\nReceipt: " + places.Path(r) + "\n"
@@ -154,7 +154,7 @@ func receiptText(r people.Receipt, dir string) string {
 // ExportCmd is `doorbell export`.
 type ExportCmd struct {
 	PersonFlags
-	JSON bool `name:"json" help:"Print JSON, which it does in any case."`
+	JSON bool `name:"json" help:"Print JSON, which is the only format."`
 }
 
 // Run prints what is held of a person.
@@ -171,6 +171,6 @@ func (c *ExportCmd) Run(ctx context.Context, p *program, held *heldData) error {
 		return nothingHeld()
 	}
 	return p.printJSON(map[string]any{
-		"events": list, "remembered": "of each contact request: its id, time and hashes of its fields, to know it again; no content",
+		"events": list, "remembered": "for each contact request: its id, time and hashes of its fields, to recognise it again; no content",
 	})
 }

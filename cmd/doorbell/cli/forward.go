@@ -21,9 +21,9 @@ import (
 
 // ForwardCmd is `doorbell forward`.
 type ForwardCmd struct {
-	To   string `arg:"" enum:"${receivers}" placeholder:"${receivers_or}" help:"Where to: ${receivers_or}."`
-	Name string `placeholder:"NAME" help:"Name of the forwarder, by which it goes on where it stopped. Default ${receivers_or}."`
-	Test bool   `help:"Send one event that is marked as a test, say what the receiver answers, and end."`
+	To   string `arg:"" enum:"${receivers}" placeholder:"${receivers_or}" help:"Kind of receiver: ${receivers_or}."`
+	Name string `placeholder:"NAME" help:"Name of the forwarder; with the same name it continues where it stopped. Default ${receivers_or}."`
+	Test bool   `help:"Send one event that is marked as a test, print the receiver's answer, and exit."`
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }
 
@@ -35,7 +35,7 @@ func (c *ForwardCmd) Validate() error {
 		return errors.New("--name: write 1 to 32 letters, digits, _ and -")
 	}
 	if c.JSON && !c.Test {
-		return errors.New("--json: is for --test")
+		return errors.New("--json: works only with --test")
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (p *program) receivers(kind, name string) (*config.Config, *receivers.Set, 
 	p.opened = append(p.opened, set.Close)
 	if kind != "" && len(set.Routes()) == 0 {
 		err = exit.Config(fmt.Errorf("%s is not set", receivers.Needed[kind]),
-			"doorbell forward "+kind+" --help says what else there is")
+			"see doorbell forward "+kind+" --help")
 	}
 	return c, set, err
 }
@@ -87,11 +87,11 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	pipeline, err := forward.New(o)
 	switch {
 	case errors.Is(err, forward.ErrBusy):
-		return exit.Config(err, "doorbell run forwards by itself what is configured; for a second forwarder choose another --name or DOORBELL_DATA_DIR")
+		return exit.Config(err, "doorbell run already forwards to what is configured; for a second forwarder choose another --name or DOORBELL_DATA_DIR")
 	case errors.Is(err, forward.ErrOptions):
 		return exit.Config(err, "")
 	case err != nil:
-		return exit.IO(err, "look at "+cfg.Base.DataDir+" and at the space on its disk")
+		return exit.IO(err, "check "+cfg.Base.DataDir+" and the free space on its disk")
 	}
 	log.Info("forwarding", "forwarder", c.Name, "nats", natsd.Redact(dial.URL),
 		"outlets", len(o.Routes), "data", cfg.Base.DataDir)
@@ -102,7 +102,7 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	stop()
 	watching.Wait()
 	if err != nil {
-		return exit.Failed(err, "start it again; it goes on where it stopped")
+		return exit.Failed(err, "start it again; it continues where it stopped")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func taking(log *slog.Logger, change func([]forward.Route, time.Time) error) fun
 			}
 		}
 		if problem != "" {
-			log.Error("the changed table of routes is refused; the one before stays in force",
+			log.Error("the changed table of routes is refused; the previous one stays in force",
 				"err", problem)
 			return
 		}
@@ -173,7 +173,7 @@ func try(ctx context.Context, r forward.Route) trial {
 func (t trial) text() string {
 	verb := map[string]string{
 		"taken": "accepted", "refused": "rejected",
-		"later": "failed to take",
+		"later": "failed to accept",
 	}[t.Outcome]
 	whose := forward.Filter{Agencies: t.Agencies, Except: t.Except}.Whose()
 	return strings.TrimSuffix(

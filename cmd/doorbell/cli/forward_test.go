@@ -133,12 +133,12 @@ func TestATestReportsTheResponseOfEachReceiver(t *testing.T) {
 		{"slack --name mine --test --json", 200, exit.Done, `"forwarder": "mine",`},
 		{"slack --name mine --test --json", 200, exit.Done, `"outcome": "taken"`},
 		{"teams --test", 202, exit.Done, "accepted a test contact request"},
-		{"teams --test", 404, exit.CodeFailed, "teams (all agencies) failed to take a test contact request: status 404"},
+		{"teams --test", 404, exit.CodeFailed, "teams (all agencies) failed to accept a test contact request: status 404"},
 		{"email --test", 200, exit.Done, "accepted a test contact request"},
-		{"email --test", 500, exit.CodeFailed, "failed to take a test contact request: "},
+		{"email --test", 500, exit.CodeFailed, "failed to accept a test contact request: "},
 		{"webhook --test", 200, exit.Done, "accepted a test contact request"},
 		{"webhook --test", 400, exit.CodeFailed, "rejected a test contact request: status 400"},
-		{"webhook --test", 410, exit.CodeFailed, "failed to take a test contact request: status 410"},
+		{"webhook --test", 410, exit.CodeFailed, "failed to accept a test contact request: status 410"},
 	} {
 		t.Run(fmt.Sprint(tt.args, " ", tt.status), func(t *testing.T) {
 			p := doorbelltest.NewPlace(t)

@@ -98,7 +98,7 @@ func TestADaemonWithoutItsNATSIsAliveButNotReady(t *testing.T) {
 	}
 	doorbelltest.Has(t, got.Stderr, "doorbell: NATS is not connected; 2 agencies wait for the stream\n")
 	doorbelltest.Has(t, got.Stdout, "2 agencies wait for the stream, since ", "A100, B200")
-	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "ls").Stderr, "the event log holds no such event")
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "ls").Stderr, "the event log has no such event")
 
 	doorbelltest.StartNATS(t, port)
 	doorbelltest.Eventually(t, "readiness", func() bool {

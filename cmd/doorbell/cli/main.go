@@ -216,7 +216,7 @@ func confirmed(yes bool, would string) error {
 	if yes {
 		return nil
 	}
-	return exit.Usage(would, "--yes does it")
+	return exit.Usage(would, "add --yes to do it")
 }
 
 // lookup finds variables in a list as os.Environ gives it.

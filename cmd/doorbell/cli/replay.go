@@ -22,10 +22,10 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To   string  `default:"nats" enum:"nats,-,${receivers}" placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; ${receivers_or} sends to the configured receivers, as far as the routes take the events."`
-	Job  string  `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default a name made from the time."`
+	To   string  `default:"nats" enum:"nats,-,${receivers}" placeholder:"nats|-|${receivers_or}" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with personal data; ${receivers_or} sends to the configured receivers those events that the routes take."`
+	Job  string  `placeholder:"NAME" help:"Name of the job, part of its subjects; run again under the same name, it sends nothing twice. Default: a name derived from the time."`
 	Rate float64 `default:"500" help:"Events per second to NATS; 0 for as fast as they are acknowledged."`
-	Yes  bool    `help:"Needed for more than 1,000 events to NATS or a receiver."`
+	Yes  bool    `help:"Required for more than 1,000 events to NATS or a receiver."`
 	JSON bool    `name:"json" help:"Print JSON."`
 }
 
@@ -35,7 +35,7 @@ const mostUnconfirmed = 1000
 func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "nats" && c.Job != "":
-		return errors.New("--job: has a meaning for NATS alone")
+		return errors.New("--job: works only with --to nats")
 	case c.Job != "" && relay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
 	case !(c.Rate == 0 || c.Rate >= 0.001 && c.Rate <= 1e6):
@@ -63,7 +63,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if log.alone && c.To != "-" {
-		return exit.Failed(errors.New("no daemon runs"),
+		return exit.Failed(errors.New("no daemon is running"),
 			"start it with doorbell run, or print the events with --to -")
 	}
 	q := c.query()
@@ -165,7 +165,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, log *eventLog, q ops.E
 	case done.Refused > 0:
 		err = exit.Failed(
 			fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To),
-			"the daemon's log, or doorbell forward with --test, says more")
+			"see the daemon's log, or run doorbell forward with --test")
 	}
 	text := fmt.Sprintf("%s sent to %s; refused: %d", ops.Counted(done.Events, "event"), c.To,
 		done.Refused)

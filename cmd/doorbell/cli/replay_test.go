@@ -107,7 +107,7 @@ func TestAReplayOfMoreThanAThousandEventsNeedsConfirmation(t *testing.T) {
 	if got.Code != exit.CodeUsage || got.Stdout != "" {
 		t.Errorf("got %+v", got)
 	}
-	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed", "--yes does it")
+	doorbelltest.Has(t, got.Stderr, "1001 events would be replayed", "add --yes to do it")
 	if got = doorbelltest.Run(t, environ, "replay", "--rate", "0", "--yes"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "1,001 events replayed") {
 		t.Errorf("with --yes: %+v", got)
 	}

@@ -18,7 +18,7 @@ import (
 
 // RoutesCmd groups the commands about the table of routes.
 type RoutesCmd struct {
-	Ls   RoutesLsCmd   `cmd:"" group:"commands" help:"List the lines of the table; those that the settings make come last."`
+	Ls   RoutesLsCmd   `cmd:"" group:"commands" help:"List the lines of the table; those from the settings come last."`
 	Test RoutesTestCmd `cmd:"" group:"commands" help:"Show which receivers get an event, and by which line."`
 }
 
@@ -45,7 +45,7 @@ func (c *RoutesLsCmd) Run(_ context.Context, p *program) error {
 			strings.Join(l.Types, ","), addresses(l),
 		})
 	}
-	return p.result(c.JSON, lines, table("no routes: events go to NATS alone",
+	return p.result(c.JSON, lines, table("no routes: events go only to NATS",
 		"LINE|AGENCY|REFERENCE|POSTAL CODE|OFFER TYPE|MIN SCORE|TYPES|TO", rows))
 }
 
@@ -87,7 +87,7 @@ func (c *RoutesTestCmd) Run(ctx context.Context, p *program) error {
 	err = p.result(c.JSON, matching, text)
 	if err == nil && len(matching) == 0 {
 		err = exit.Failed(errors.New("no line takes it"),
-			"doorbell routes ls lists them; a last line without conditions takes the leads that no other does")
+			"doorbell routes ls lists them; a last line without conditions takes the leads that no other line takes")
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func (c *RoutesTestCmd) event(ctx context.Context, p *program, cfg *config.Confi
 		data, err := newest(ctx, p, cfg, c.Agency, c.Reference)
 		if e.Data = data; err != nil {
 			err = exit.Failed(err,
-				"describe the insertion by --postal-code, --offer-type and --score")
+				"describe the insertion with --postal-code, --offer-type and --score")
 		}
 		return e, err
 	}
@@ -140,7 +140,7 @@ func newest(ctx context.Context, p *program, cfg *config.Config,
 		}
 	}
 	if data == nil {
-		return nil, errors.New("the stream has no event of this reference")
+		return nil, errors.New("the stream has no event for this reference")
 	}
 	return data, nil
 }

@@ -24,7 +24,7 @@ import (
 
 // RunCmd is `doorbell run`.
 type RunCmd struct {
-	Moved bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
+	Moved bool `help:"For one start only: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
 }
 
 func (flags *RunCmd) Run(ctx context.Context, p *program) error {
@@ -74,7 +74,7 @@ func runStandby(ctx context.Context, c *config.Config, o daemon.Options, keys *k
 			o := o
 			o.Turn, o.Poller.Agencies = t, keys.begin() // they may have changed since the last turn
 			if err := set.Reread(); err != nil {
-				log.Error("the changed table of routes is refused; the one before stays in force",
+				log.Error("the changed table of routes is refused; the previous one stays in force",
 					"err", err)
 			}
 			return runDaemon(ctx, c, o, set)

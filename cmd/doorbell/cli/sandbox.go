@@ -30,21 +30,21 @@ const madeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110000"
 // nextMadeUpKey replaces madeUpKey where a scenario replaces it.
 const nextMadeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110001"
 
-// SandboxCmd is `doorbell sandbox`. It reads no environment.
+// SandboxCmd is `doorbell sandbox`. It reads no environment variables.
 type SandboxCmd struct {
 	Listen          string   `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
-	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
-	Scenario        string   `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags about the flow have no effect."`
-	Shape           string   `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote into this file, for the first agency. Flags about the flow have no effect."`
+	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control endpoint, which changes the API and shows what it served; a free port is taken if this one is in use."`
+	Scenario        string   `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario from the list above. It brings its own agencies; the flags for insertions, contact requests and changes have no effect."`
+	Shape           string   `type:"path" xor:"what" placeholder:"FILE" help:"Serve made-up responses in the form that check --shape wrote to this file, for the first agency. The flags for insertions, contact requests and changes have no effect."`
 	Events          bool     `xor:"what" help:"Publish one example of every type of event to your NATS, in a new stream, and exit. No API is served."`
-	Agencies        []string `default:"A100,B200" help:"Agencies that exist."`
-	Insertions      uint16   `default:"12" help:"Insertions of each agency at the start."`
-	History         uint16   `default:"3" help:"Contact requests that each insertion has at the start."`
-	ContactRequests uint16   `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
-	Changes         uint16   `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
-	NATS            string   `name:"nats" placeholder:"URL" help:"The NATS of --events."`
-	Prefix          string   `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects of --events, and in capitals the name of the stream, which must not exist."`
-	JSON            bool     `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
+	Agencies        []string `default:"A100,B200" help:"Agencies to serve."`
+	Insertions      uint16   `default:"12" help:"Insertions per agency at the start."`
+	History         uint16   `default:"3" help:"Contact requests per insertion at the start."`
+	ContactRequests uint16   `name:"contact-requests-per-minute" default:"10" help:"New contact requests per minute, across all agencies."`
+	Changes         uint16   `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications per minute, across all agencies."`
+	NATS            string   `name:"nats" placeholder:"URL" help:"NATS server for --events."`
+	Prefix          string   `default:"listings" placeholder:"SUBJECT" help:"First part of the subjects for --events and, in capitals, the name of the stream, which must not exist yet."`
+	JSON            bool     `name:"json" help:"Print one JSON object with the addresses and the settings to watch them with; everything else goes to standard error."`
 }
 
 func scenarioNames() (names []string) {
@@ -68,7 +68,7 @@ func (c *SandboxCmd) Validate() error {
 	case c.Scenario != "" && (c.Shape != "" || c.Events):
 		return errors.New("--scenario: cannot be combined with --shape or --events")
 	case c.Events == (c.NATS == ""):
-		return errors.New("--events: needs --nats URL, and no other way of use does")
+		return errors.New("--events: needs --nats URL, which works only with --events")
 	case !subjectPrefix.MatchString(c.Prefix):
 		return errors.New("--prefix: is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 	case len(c.Agencies) == 0:

@@ -67,9 +67,9 @@ func TestEveryScenarioIsListedAndBeginsWithTheFirstRequest(t *testing.T) {
 func TestTheCommandsThatTheSandboxPrintsWork(t *testing.T) {
 	t.Parallel()
 	c := doorbelltest.Launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--insertions", "0", "--changes-per-minute", "0")
-	found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C to end it`)
+	found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C to stop it`)
 	lines := regexp.MustCompile(`(?m)^  curl (http://[^/ ]+/(\S+)) -d '(.*)'$`).FindAllStringSubmatch(c.Stdout.String(), -1)
-	if len(lines) != 6 || !strings.Contains(c.Stdout.String(), "until you type: ./doorbell resume A100\n") {
+	if len(lines) != 6 || !strings.Contains(c.Stdout.String(), "until you run: ./doorbell resume A100\n") {
 		t.Fatalf("%d commands are found in\n%s", len(lines), c.Stdout.String())
 	}
 	want := map[string]int{"keys/unlink": http.StatusForbidden}
@@ -125,7 +125,7 @@ func TestTheStoryShowsAConsumerEveryType(t *testing.T) {
 	}
 
 	again := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url)
-	if again.Code != exit.CodeFailed || !strings.Contains(again.Stderr, "has a stream LISTINGS already") || again.Stdout != "" {
+	if again.Code != exit.CodeFailed || !strings.Contains(again.Stderr, "already has a stream LISTINGS") || again.Stdout != "" {
 		t.Errorf("%+v", again)
 	}
 	other := doorbelltest.Run(t, nil, "sandbox", "--events", "--nats", url, "--prefix", "try.out", "--json")

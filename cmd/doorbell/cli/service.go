@@ -24,7 +24,7 @@ import (
 // runs, this process, which has then opened the store.
 type eventLog struct {
 	*ops.Client
-	alone bool // no daemon runs, and none can start before the command ends
+	alone bool // no daemon is running, and none can start before the command ends
 }
 
 func (p *program) openLog(ctx context.Context, c *config.Config) (*eventLog, error) {
@@ -61,7 +61,7 @@ func (l *eventLog) erased(ctx context.Context, e events.Event) (bool, error) {
 // heldData asks for a person's data: the daemon, or this process over the opened store.
 type heldData struct {
 	*ops.Client
-	alone bool // no daemon runs
+	alone bool // no daemon is running
 }
 
 // forget erases a person. The first signal does not interrupt an erasure of this process: it would
@@ -103,8 +103,8 @@ func (p *program) openPeople(ctx context.Context, c *config.Config) (*heldData, 
 func forgetStopped(ctx context.Context, p *people.Places, q ops.ForgetRequest) (r people.Receipt, err error) {
 	if owner, other := exit.Owner(p.Dir); other {
 		return r, exit.Failed(
-			fmt.Errorf("%s is owned by user %s, who could not open what is made here", p.Dir,
-				owner), "run it as that user, or beside the daemon")
+			fmt.Errorf("%s is owned by user %s, who could not open the files created here", p.Dir,
+				owner), "run it as that user, or while the daemon runs")
 	}
 	if err := p.MayErase(ctx); err != nil {
 		return r, err
@@ -153,7 +153,7 @@ func (p *program) openNATS(ctx context.Context, c *config.Config) (conn stream.C
 		conn.Conn, err = server.Connect("command")
 	}
 	if err != nil {
-		return conn, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
+		return conn, exit.IO(fmt.Errorf("embedded NATS: %w", err), "check "+folder)
 	}
 	p.opened = append(p.opened, conn.Close)
 	return conn, nil

@@ -36,14 +36,15 @@ func daemonError(err error, b config.Base) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"),
+	return errors.Join(
+		exit.Failed(errors.New("no daemon is running"), "start it with doorbell run"),
 		kept.Close())
 }
 
 // PollCmd is `doorbell poll`.
 type PollCmd struct {
 	OneAgency
-	Reference string `arg:"" optional:"" help:"Reference of the only insertion to poll."`
+	Reference string `arg:"" optional:"" help:"Poll only the insertion with this reference."`
 }
 
 // Run has the daemon poll an agency now.
@@ -53,14 +54,14 @@ func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s is walked now; insertions that are polled next: %d", c.Agency,
+	text := fmt.Sprintf("%s is being walked now; insertions to be polled next: %d", c.Agency,
 		done.Insertions)
 	switch {
 	case done.Waits == poller.WaitsPoll:
-		text = fmt.Sprintf("%q of %s is polled next", c.Reference, c.Agency)
+		text = fmt.Sprintf("%q of %s will be polled next", c.Reference, c.Agency)
 	case c.Reference != "":
 		text = fmt.Sprintf(
-			"%s is walked now: %q is not among its insertions, and is polled when the walk finds it",
+			"%s is being walked now: %q is not among its insertions, and will be polled if the walk finds it",
 			c.Agency, c.Reference)
 	}
 	return p.result(c.JSON, done, text)
@@ -77,7 +78,7 @@ type ResumeCmd struct {
 func (c *ResumeCmd) Validate() error {
 	switch {
 	case c.All && (c.Agency != "" || c.Insertion != ""):
-		return errors.New("--all is for all agencies: leave AGENCY and --insertion out")
+		return errors.New("--all is for all agencies: leave out AGENCY and --insertion")
 	case c.Agency == "" && !c.All:
 		return errors.New("AGENCY: name the agency, or write --all")
 	}
@@ -121,7 +122,7 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	text := "nothing is held for " + c.Agency
 	if done.Held {
 		text = "the change of " + c.Agency +
-			" is announced by the next complete walk or poll that still shows it"
+			" will be announced by the next complete walk or poll that still shows it"
 	}
 	return p.result(c.JSON, done, text)
 }

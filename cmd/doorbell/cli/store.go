@@ -20,8 +20,8 @@ import (
 
 // BackupCmd is `doorbell backup`.
 type BackupCmd struct {
-	File  string `arg:"" help:"File that is made, mode 0600."`
-	Force bool   `help:"Replace the file if it is there."`
+	File  string `arg:"" help:"File to create, with mode 0600."`
+	Force bool   `help:"Replace the file if it exists."`
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
@@ -31,7 +31,7 @@ func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config, fro
 	if own, err := os.Stat(filepath.Join(cfg.Base.DataDir, daemon.StoreFile)); err == nil &&
 		there != nil && os.SameFile(there, own) {
 		return exit.Usage("FILE is the store itself",
-			"give a backup another name, best on another disk")
+			"give the backup another name, preferably on another disk")
 	}
 	r, err := from.backup(ctx, cfg.Base, c.File, c.Force)
 	switch {
@@ -39,12 +39,12 @@ func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config, fro
 		return exit.Failed(fmt.Errorf("%s already exists", c.File),
 			"give another name, or replace it with --force")
 	case err != nil && !errors.As(err, new(*exit.Error)):
-		return exit.IO(err, "no backup was made; look at the disk of "+filepath.Dir(c.File))
+		return exit.IO(err, "no backup was made; check the disk of "+filepath.Dir(c.File))
 	case err != nil:
 		return err
 	}
 	return p.result(c.JSON, r,
-		fmt.Sprintf("%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r)))
+		fmt.Sprintf("%s contains store %s, verified: %s", c.File, r.StoreID, reportText(r)))
 }
 
 // backup receives a verified copy of the store in a file, unless that would fill its disk.
@@ -64,16 +64,16 @@ func (l *eventLog) backup(ctx context.Context, b config.Base, file string,
 // needSpace refuses what would fill a disk.
 func needSpace(dir string, bytes int64) error {
 	if free, known := exit.FreeSpace(dir); known && free < bytes+exit.LeastSpace {
-		return exit.IO(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left",
+		return exit.IO(fmt.Errorf("%s has %s free; a copy needs %s, and %s must stay free",
 			dir, ops.BytesText(free), ops.BytesText(bytes), ops.BytesText(exit.LeastSpace)),
-			"make space there, or choose another disk")
+			"free some space there, or choose another disk")
 	}
 	return nil
 }
 
 // VerifyCmd is `doorbell verify`.
 type VerifyCmd struct {
-	File string `placeholder:"PATH" help:"Look at this file, a backup for instance, instead of the store in the data directory."`
+	File string `placeholder:"PATH" help:"Verify this file, for instance a backup, instead of the store in the data directory."`
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
@@ -83,7 +83,7 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	advice := exit.AdviceOnDamage(path)
 	if c.File != "" {
 		path = c.File
-		advice = "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
+		advice = "do not start from this file: use another backup that `doorbell verify --file` reports as sound"
 	}
 	r, err := c.verify(ctx, p, cfg, path)
 	switch {

@@ -62,8 +62,8 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 	}
 	if _, err = js.Stream(ctx, o.Stream); err == nil {
 		return exit.Failed(
-			fmt.Errorf("this NATS has a stream %s already, which may hold real events", o.Stream),
-			"give another prefix, like --prefix sandbox, or another server; nothing was published")
+			fmt.Errorf("this NATS already has a stream %s, which may hold real events", o.Stream),
+			"use another prefix, like --prefix sandbox, or another server; nothing was published")
 	}
 	if _, err = stream.Ensure(ctx, js, o.StreamConfig(), stream.Rights{Manage: true}); err != nil {
 		return exit.Failed(stream.Explain(conn, err),
@@ -78,7 +78,7 @@ func (c *SandboxCmd) publishStory(ctx context.Context, p *program) error {
 		ack, err := js.PublishMsg(ctx, m)
 		if err != nil {
 			return exit.Failed(stream.Explain(conn, err),
-				"the story is incomplete; remove the stream before you try again")
+				"the examples are incomplete; remove the stream before you try again")
 		}
 		done.Events = append(done.Events,
 			publishedEvent{ack.Sequence, m.Header.Get("ce-id"), m.Subject})

@@ -60,7 +60,7 @@ func (cmd *CheckCmd) shape(ctx context.Context, p *program, cfg *config.Config) 
 		return exit.IO(err, "choose another file")
 	}
 	return p.print(fmt.Sprintf(
-		"The form of %s is in %s. It contains no value of a response; read it before you pass it on.",
+		"The form of %s is in %s. It holds no value of a response; read it before you pass it on.",
 		ops.Counted(len(f.Responses), "response"), cmd.Shape))
 }
 

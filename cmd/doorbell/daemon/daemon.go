@@ -315,7 +315,7 @@ func (a *Daemon) ended(err error) error {
 		return err
 	case errors.Is(err, store.ErrNoSpace):
 		return exit.IO(err,
-			fmt.Sprintf("free some space on the disk of %s; the next start continues from the store",
+			fmt.Sprintf("free some space on the disk of %s; a restart continues from the store",
 				a.o.DataDir))
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil

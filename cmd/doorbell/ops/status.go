@@ -61,7 +61,8 @@ func (s StandbyStatus) text() string {
 		return fmt.Sprintf("Waiting: it is not known yet which doorbell of %s is active.", s.Pair)
 	}
 	return fmt.Sprintf(
-		"Waiting: %s has been the active doorbell of %s since %s; this one takes over when it ends.",
+		"Waiting: %s has been the active doorbell of %s since %s; "+
+			"this one takes over when it ends.",
 		s.Holder, s.Pair, s.Since.Local().Format("2 Jan 15:04:05"))
 }
 

@@ -183,11 +183,7 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if err != nil {
 		return err
 	}
-	listed, unusable := w.Unseen(page)
-	if unusable > 0 {
-		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id,
-			"insertions", unusable)
-	}
+	listed := w.Unseen(page)
 	if page.Settled {
 		w.settled[page.Sum] = w.a.settled[page.Sum]
 		return nil

@@ -22,14 +22,10 @@ func NewWalk(now time.Time) *Walk { return &Walk{Began: now.UTC(), Seen: map[str
 
 // Unseen returns what a page shows that this walk has not seen yet. Where a reference is repeated,
 // the first record of a walk decides, and of two on one page the smaller digest: otherwise every
-// walk would find a change. References that could not even be requested are left out.
-func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable int) {
+// walk would find a change.
+func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed) {
 	place := make(map[string]int, len(page.Insertions))
 	for _, i := range page.Insertions {
-		if !store.Storable(i.Reference) {
-			unusable++
-			continue
-		}
 		if _, seen := w.Seen[i.Reference]; seen {
 			continue
 		}
@@ -46,7 +42,7 @@ func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable i
 	for reference := range place {
 		w.Seen[reference] = struct{}{}
 	}
-	return first, unusable
+	return first
 }
 
 // WalkRules are the settings of walks.

@@ -34,7 +34,9 @@ func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	nc, err := nats.Connect(d.URL, append(resilient(clientName(), log), auth...)...)
+	host, _ := os.Hostname()
+	name := "doorbell@" + cmp.Or(host, "unknown") // for the operator of the server
+	nc, err := nats.Connect(d.URL, append(resilient(name, log), auth...)...)
 	if errors.As(err, new(*url.Error)) { // it quotes the URL, and the password in it
 		err = errors.New("a URL cannot be read")
 	}
@@ -42,15 +44,6 @@ func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDial, Redact(d.URL), err)
 	}
 	return nc, nil
-}
-
-// clientName is what the operator of a server sees: doorbell@host.
-func clientName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return "doorbell@" + host
 }
 
 func (d Dial) options() ([]nats.Option, error) {

@@ -337,7 +337,9 @@ func TestAConnectionWaitsForItsServer(t *testing.T) {
 			t.Fatal("not connected after a minute")
 		}
 	}
-	if nc.Opts.MaxReconnect != -1 || nc.Opts.ReconnectBufSize != -1 || nc.Opts.PingInterval != 20*time.Second || nc.Opts.Name != clientName() {
+	host, err := os.Hostname()
+	must(t, err)
+	if nc.Opts.MaxReconnect != -1 || nc.Opts.ReconnectBufSize != -1 || nc.Opts.PingInterval != 20*time.Second || nc.Opts.Name != "doorbell@"+host {
 		t.Fatalf("%+v", nc.Opts.Name)
 	}
 }

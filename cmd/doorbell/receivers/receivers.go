@@ -190,9 +190,9 @@ func (s *Set) open(a Address) (o forward.Receiver, err error) {
 	f, plaintext := s.c.Forward, s.c.Base.AllowPlaintext
 	switch a.Kind {
 	case "slack":
-		o, err = slack.New(s.hook(a), s.chat(f.SlackPeople))
+		o, err = slack.New(s.hook(a), messages(s.c, f.SlackPeople))
 	case "teams":
-		o, err = teams.New(s.hook(a), s.chat(f.TeamsPeople))
+		o, err = teams.New(s.hook(a), messages(s.c, f.TeamsPeople))
 	case "email":
 		m := mailTo(s.c, a.Value)
 		m.OpenImmo, m.Name = f.EmailOpenimmo, cmp.Or(s.name, a.Kind)
@@ -216,8 +216,7 @@ func mailTo(c *config.Config, address string) email.Options {
 	f := c.Forward
 	return email.Options{
 		SMTP: f.EmailSMTP, Password: f.EmailPassword.Reveal(), From: f.EmailFrom, To: address,
-		AllowPlaintext: c.Base.AllowPlaintext, Location: zurich(), Instance: c.Base.Instance,
-		Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
+		AllowPlaintext: c.Base.AllowPlaintext, Message: messages(c, config.FullPeople),
 	}
 }
 
@@ -229,12 +228,12 @@ func (s *Set) hook(a Address) forward.Hook {
 	}
 }
 
-// chat says who reads in a chat, and how much of a person they see.
-func (s *Set) chat(people string) message.Options {
-	f := s.c.Forward
+// messages says who reads, and how much of a person they see.
+func messages(c *config.Config, people string) message.Options {
+	f := c.Forward
 	return message.Options{
 		Language: f.Language.Language, Name: f.AgencyNames.Revealed, Location: zurich(),
-		Instance: s.c.Base.Instance,
+		Instance: c.Base.Instance,
 		Short:    people != config.FullPeople,
 	}
 }

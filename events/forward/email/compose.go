@@ -32,11 +32,9 @@ type draft struct {
 
 // compose makes the mail of a delivery.
 func (o *Receiver) compose(d forward.Delivery, now time.Time) (m draft, err error) {
-	p := page{message.Write(d.Events, d.Test, message.Options{
-		Language: o.Language, Name: o.AgencyName, Location: o.Location, Instance: o.Instance,
-	})}
+	p := page{message.Write(d.Events, d.Test, o.Message)}
 	m = draft{
-		id: messageID(d), date: now.In(o.Location), subject: p.Subject, text: p.text(),
+		id: messageID(d), date: now.In(o.Message.Location), subject: p.Subject, text: p.text(),
 		replyTo: replyTo(d),
 	}
 	if o.OpenImmo && len(d.Events) == 1 { // leads are sent in no digest then
@@ -59,7 +57,7 @@ type Letter struct {
 }
 
 // compose makes the mail of a letter. Its columns need a font of a fixed width.
-func (l Letter) compose(o Options) draft {
+func (l Letter) compose(o message.Options) draft {
 	if o.Instance != "" {
 		l.Subject = "[" + o.Instance + "] " + l.Subject
 	}

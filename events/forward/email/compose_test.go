@@ -90,7 +90,7 @@ func TestASubjectIsDecodedToWhatWasMeant(t *testing.T) {
 		"Short and plain": "", "=?utf-8?B?4oCu?=": "= ?utf-8?B?4oCu?=", "Zürich": "", "a_b=c?d": "",
 		strings.Repeat("ä long one ", 12): "", strings.Repeat("x", 150): "", "": "",
 	} {
-		read, err := mail.ReadMessage(bytes.NewReader(textOf(t, newReceiver(t, nil), Letter{Subject: text, Text: "x"}.compose(Options{Location: time.UTC}))))
+		read, err := mail.ReadMessage(bytes.NewReader(textOf(t, newReceiver(t, nil), Letter{Subject: text, Text: "x"}.compose(message.Options{Location: time.UTC}))))
 		must(t, err)
 		header := read.Header.Get("Subject")
 		got, err := new(mime.WordDecoder).DecodeHeader(header)
@@ -103,7 +103,7 @@ func TestASubjectIsDecodedToWhatWasMeant(t *testing.T) {
 func TestALetterArrivesWithItsFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		o := s.receiver(t, func(o *Options) { o.Instance = "staging" })
+		o := s.receiver(t, func(o *Options) { o.Message.Instance = "staging" })
 		l := Letter{
 			Key: "week 1", Subject: "Wöchentlich\r\nBcc: x@example.org", Text: "AGENCY   SEEN\nA<b>        1\n",
 			FileName: "leads.csv", FileType: "text/csv", File: []byte("\ufeffa;b\r\n1;'=2\r\n"),

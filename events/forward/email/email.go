@@ -86,7 +86,7 @@ func New(o Options) (*Receiver, error) {
 	if err := forward.ValidName(o.Name); err != nil {
 		return nil, err
 	}
-	o.Location = cmp.Or(o.Location, time.UTC)
+	o.Message.Location = cmp.Or(o.Message.Location, time.UTC)
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}

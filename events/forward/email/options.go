@@ -9,7 +9,6 @@ import (
 	"net/mail"
 	"net/url"
 	"strings"
-	"time"
 	"unicode"
 
 	"doorbell/events/forward"
@@ -28,17 +27,13 @@ type Options struct {
 	To string
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
-	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
-	Language   func(agency string) message.Language
-	AgencyName func(agency string) string
+	Message  message.Options // who reads
 	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The
 	// loopback always may.
 	AllowPlaintext []string
 
-	Instance string         // name of this installation, with which subjects begin
-	Name     string         // of the forwarder; part of every Message-ID; "email" if empty
-	Location *time.Location // of the times in mails; UTC if nil
-	RootCAs  *x509.CertPool // that sign the server's certificate; the system's if nil
+	Name    string         // of the forwarder; part of every Message-ID; "email" if empty
+	RootCAs *x509.CertPool // that sign the server's certificate; the system's if nil
 	// Dial connects to the server; a net.Dialer if nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

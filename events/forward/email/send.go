@@ -30,7 +30,7 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 
 // SendLetter sends a letter. The error is like that of [Receiver.Send], and quotes nothing of it.
 func (o *Receiver) SendLetter(ctx context.Context, l Letter) error {
-	return o.send(ctx, l.compose(o.Options), nil)
+	return o.send(ctx, l.compose(o.Message), nil)
 }
 
 // send sends a mail, unless it could not be composed.

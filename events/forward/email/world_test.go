@@ -19,6 +19,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
+	"doorbell/events/forward/message"
 )
 
 // now is shortly after the examples.
@@ -30,7 +31,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	must(t, err)
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: "Lettings <office@agency.example>", OpenImmo: true, Location: zurich,
+		To: "Lettings <office@agency.example>", OpenImmo: true, Message: message.Options{Location: zurich},
 	}
 	if change != nil {
 		change(&o)

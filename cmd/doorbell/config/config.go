@@ -17,6 +17,7 @@ import (
 	"time"
 	_ "time/tzdata" // TIMEZONE must work on a machine without zone files
 
+	"doorbell/events/forward/message"
 	"doorbell/events/forward/webhook"
 )
 
@@ -202,13 +203,7 @@ func (p Poll) Filter() url.Values {
 }
 
 // Zone returns the configured time zone.
-func (p Poll) Zone() *time.Location {
-	zone, err := time.LoadLocation(p.Timezone)
-	if err != nil { // the configuration is refused
-		return time.UTC
-	}
-	return zone
-}
+func (p Poll) Zone() *time.Location { return message.Zone(p.Timezone) }
 
 // WithKeyFile returns the same configuration with the key in a file for all its agencies.
 func (c *Config) WithKeyFile(file string) (*Config, error) {

@@ -386,13 +386,7 @@ func sharesOf(named []string, of func(agency string) string) (shares []share) {
 }
 
 // zurich is the time zone of the readers. It is embedded in the binary.
-func zurich() *time.Location {
-	l, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		return time.UTC
-	}
-	return l
-}
+func zurich() *time.Location { return message.Zone("Europe/Zurich") }
 
 // Outcome puts a receiver's error into words. Only *forward.Retry and *forward.Refused are quoted:
 // any other error may contain an address.

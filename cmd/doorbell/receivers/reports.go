@@ -14,6 +14,7 @@ import (
 	"doorbell/cmd/doorbell/report"
 	"doorbell/events/forward"
 	"doorbell/events/forward/email"
+	"doorbell/events/forward/message"
 )
 
 // Reports returns who gets the report of each week by mail, each with the agencies whose leads it
@@ -51,12 +52,8 @@ func mailReport(ctx context.Context, to *email.Receiver, name string, r report.R
 	if err := r.WriteCSV(&table); err != nil {
 		return err
 	}
-	zone, err := time.LoadLocation(r.Zone)
-	if err != nil {
-		zone = time.UTC
-	}
-	day := r.To.In(zone).Format(time.DateOnly)
-	err = to.SendLetter(ctx, email.Letter{
+	day := r.To.In(message.Zone(r.Zone)).Format(time.DateOnly)
+	err := to.SendLetter(ctx, email.Letter{
 		Key:     "report " + r.To.UTC().Format(time.RFC3339) + " " + name,
 		Subject: "Leads of the week until " + day + ": " + r.Headline(), Text: r.Text(),
 		FileName: "leads-" + day + ".csv", FileType: "text/csv", File: table.Bytes(),

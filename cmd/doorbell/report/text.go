@@ -132,11 +132,7 @@ func (r Report) notices(b *strings.Builder, title string, kinds ...string) {
 
 // time renders a time in the zone of the report.
 func (r Report) time(at time.Time) string {
-	zone, err := time.LoadLocation(r.Zone)
-	if err != nil {
-		zone = time.UTC
-	}
-	return at.In(zone).Format("2006-01-02 15:04")
+	return at.In(message.Zone(r.Zone)).Format("2006-01-02 15:04")
 }
 
 // WriteCSV renders the report as a table: its first column says what a row is about.

@@ -73,6 +73,15 @@ var locales = map[Language]locale{
 	Italian: {"’", ": ", "«%s»"},
 }
 
+// Zone returns the time zone with a name, UTC if there is none.
+func Zone(name string) *time.Location {
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
+}
+
 // when is a time where the readers are, to the minute, with its zone; empty for none.
 func (w writer) when(t time.Time) string {
 	if t.IsZero() {

@@ -149,9 +149,7 @@ func (c *checker) readStore() error {
 		})
 	}
 	if errors.As(err, new(*store.LockedError)) {
-		return exit.Unavailable(
-			fmt.Errorf("the daemon holds the store and does not answer: %w", err),
-			exit.AdviceOnHolder)
+		return exit.Held(err)
 	}
 	if errors.Is(err, fs.ErrNotExist) { // the first start makes it
 		return nil

@@ -182,9 +182,7 @@ func stoppedError(err error, dir string) error {
 		return exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case errors.As(err, new(*store.LockedError)):
-		return exit.Unavailable(
-			fmt.Errorf("the daemon holds the store and does not answer: %w", err),
-			exit.AdviceOnHolder)
+		return exit.Held(err)
 	}
 	return exit.Store(err, dir)
 }

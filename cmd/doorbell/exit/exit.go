@@ -25,10 +25,6 @@ const (
 	CodeConfig      = 78
 )
 
-// AdviceOnHolder is for a store that is locked by a process that does not respond: a daemon that
-// hangs, or a command, for a replay or a verify without a daemon takes the store for itself.
-const AdviceOnHolder = "check its log, and restart it if it hangs; if another doorbell command is running there, wait for it"
-
 // AdviceOnDamage says what to do about a damaged store of a data directory.
 func AdviceOnDamage(path string) string {
 	return fmt.Sprintf("stop doorbell, replace that file with the newest backup that `doorbell verify --file PATH` reports as sound, and start it again; "+
@@ -76,6 +72,14 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 		return known.Code, []string{err.Error()}, known.Hint
 	}
 	return CodeFailed, []string{err.Error()}, ""
+}
+
+// Held is for a store that is locked by a process that does not respond: a daemon that hangs, or a
+// command, for a replay or a verify without a daemon takes the store for itself.
+func Held(err error) error {
+	return Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err),
+		"check its log, and restart it if it hangs; "+
+			"if another doorbell command is running there, wait for it")
 }
 
 // Store says what to do about a store that cannot be opened. An error that says it already stays as

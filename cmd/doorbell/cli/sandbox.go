@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,16 +60,15 @@ func scenarioList() (text string) {
 	return strings.TrimRight(text, "\n")
 }
 
-var subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-
 func (c *SandboxCmd) Validate() error {
+	prefix := config.SubjectTrouble(c.Prefix, nil)
 	switch {
 	case c.Scenario != "" && (c.Shape != "" || c.Events):
 		return errors.New("--scenario: cannot be combined with --shape or --events")
 	case c.Events == (c.NATS == ""):
 		return errors.New("--events: needs --nats URL, which works only with --events")
-	case !subjectPrefix.MatchString(c.Prefix):
-		return errors.New("--prefix: is not a NATS subject; write letters, digits, - and _, parts separated by dots")
+	case prefix != "":
+		return errors.New("--prefix: " + prefix)
 	case len(c.Agencies) == 0:
 		return errors.New("--agencies: is empty; write one or more, like A100,B200")
 	}

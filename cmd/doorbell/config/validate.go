@@ -127,8 +127,7 @@ var troubles = map[string]func(text string, plaintext List) string{
 	},
 	"servers": serversTrouble,
 	"smtp":    smtpTrouble,
-	"subject": matching(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`,
-		"is not a NATS subject; write letters, digits, - and _, parts separated by dots"),
+	"subject": SubjectTrouble,
 	"token": matching(`^[!-~]{16,512}$`,
 		"must have 16 to 512 characters without spaces; create one with: openssl rand -hex 32"),
 	"whsec": func(text string, _ List) string {
@@ -145,6 +144,10 @@ var troubles = map[string]func(text string, plaintext List) string{
 		return ""
 	},
 }
+
+// SubjectTrouble returns what is wrong with the first part of subjects, empty for nothing.
+var SubjectTrouble = matching(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`,
+	"is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 
 // matching returns a function that finds a trouble with texts that do not match a pattern.
 func matching(pattern, trouble string) func(string, List) string {

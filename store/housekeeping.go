@@ -31,10 +31,11 @@ type HousekeepingOptions struct {
 
 // Space is how much the store holds of what it may hold.
 type Space struct {
-	InUse int64
-	Max   int64 // 0: no bound
-	Alarm bool  // from 80 % on
-	Full  bool  // it holds all that it may: nothing is asked until there is room
+	InUse int64 `json:"inUseBytes"`
+	Max   int64 `json:"maxBytes,omitempty"` // 0: no bound
+	Alarm bool  `json:"alarm,omitempty"`    // from 80 % on
+	// it holds all that it may: nothing is asked until there is room
+	Full bool `json:"full,omitempty"`
 }
 
 // Housekeeping keeps the store from growing without end: it trims the event log, and watches the

@@ -214,9 +214,11 @@ func (s *Store) Last(agency string) (position uint64, err error) {
 
 // Progress is how far the events of an agency are published.
 type Progress struct {
-	Acknowledged uint64    // its newest acknowledged position
-	Unsent       int       // events that the stream has not acknowledged
-	Oldest       time.Time // when the first of them was recorded; zero if there is none
+	Acknowledged uint64 `json:"acknowledged"` // its newest acknowledged position
+	Pending      uint64 `json:"pending"`      // events that the stream has not acknowledged
+
+	// when the first of them was recorded; zero if there is none
+	OldestWaiting time.Time `json:"oldestWaiting,omitzero"`
 }
 
 // Progress is that of all agencies with an event log, at one moment.
@@ -229,8 +231,8 @@ func (s *Store) Progress() (map[string]Progress, error) {
 		for k, v := range tx.ascend(bucketLog, nil, logKey(tx.cursor().Position+1)) {
 			l := entry(k, v)
 			p := all[l.agency]
-			if p.Unsent++; p.Oldest.IsZero() {
-				p.Oldest = l.event().RecordedTime
+			if p.Pending++; p.OldestWaiting.IsZero() {
+				p.OldestWaiting = l.event().RecordedTime
 			}
 			all[l.agency] = p
 		}

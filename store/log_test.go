@@ -99,7 +99,7 @@ func TestProgressReportsWhatIsUnsentAndSinceWhen(t *testing.T) {
 		s.Acknowledge(events.Cursor{Position: 2}, map[string]uint64{"A100": 1}))
 	must(t, err)
 	got, err := s.Progress()
-	want := map[string]store.Progress{"B200": {Acknowledged: 1}, "A100": {Acknowledged: 2, Unsent: 2, Oldest: era.Add(3 * time.Minute)}}
+	want := map[string]store.Progress{"B200": {Acknowledged: 1}, "A100": {Acknowledged: 2, Pending: 2, OldestWaiting: era.Add(3 * time.Minute)}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}

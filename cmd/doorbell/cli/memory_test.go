@@ -111,7 +111,7 @@ func TestAMachineRestoredFromASnapshotLosesAndDoublesNothing(t *testing.T) {
 				told(all[4])
 				doorbelltest.Eventually(t, "all is published", func() bool {
 					progress, err := a.Store().Progress()
-					return err == nil && progress["A100"].Unsent == 0
+					return err == nil && progress["A100"].Pending == 0
 				})
 			})
 			stream := doorbelltest.Oracle{SetBack: true}.MustBeWhole(t, far.URL(), all...)

@@ -130,7 +130,7 @@ func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan tabl
 func (a *Daemon) publishesLate() bool {
 	all, err := a.store.Progress()
 	for _, p := range all {
-		if p.Unsent > 0 && time.Since(p.Oldest) > time.Minute {
+		if p.Pending > 0 && time.Since(p.OldestWaiting) > time.Minute {
 			return true
 		}
 	}

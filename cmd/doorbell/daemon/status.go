@@ -39,7 +39,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	s := ops.Status{
 		Version: a.o.Version, Instance: a.o.Instance, Started: a.started.UTC(),
 		StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Ready: &ready,
-		Watch: a.watch(), Store: ops.StoreStatus(a.housekeeping.Space()),
+		Watch: a.watch(), Store: a.housekeeping.Space(),
 		DeadLetters: a.deadLetters.Load(),
 		NATS: ops.NATSStatus{
 			Embedded: a.server != nil, Connected: a.conn.IsConnected(), Stream: a.o.Stream(),
@@ -53,11 +53,7 @@ func (a *Daemon) status() (ops.Status, error) {
 		w.LastSequence, progress[w.AgencyID] = p.Acknowledged, p
 	}
 	for _, id := range slices.Sorted(maps.Keys(progress)) {
-		p := progress[id]
-		s.Relay = append(s.Relay, ops.RelayStatus{
-			AgencyID: id, Acknowledged: p.Acknowledged, Pending: uint64(p.Unsent),
-			OldestWaiting: p.Oldest,
-		})
+		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: id, Progress: progress[id]})
 	}
 	for _, t := range slices.Sorted(maps.Keys(r.Published)) {
 		s.Events = append(s.Events,

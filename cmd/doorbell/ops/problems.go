@@ -221,7 +221,7 @@ func (s Status) downProblems() []Problem {
 }
 
 func (s Status) storeProblems() []Problem {
-	text := "It holds " + s.Store.share() + " (DOORBELL_STORE_MAX): " + SpaceAdvice + "."
+	text := "It holds " + share(s.Store) + " (DOORBELL_STORE_MAX): " + SpaceAdvice + "."
 	switch {
 	case s.Store.Full:
 		return []Problem{{

@@ -14,6 +14,7 @@ import (
 
 	"doorbell/events/forward"
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 // Status is the daemon at one moment. It holds no person's data and no secret.
@@ -26,7 +27,7 @@ type Status struct {
 	DataDir  string         `json:"dataDir"`
 	Page     string         `json:"page,omitempty"` // address of the status page
 	NATS     NATSStatus     `json:"nats"`
-	Store    StoreStatus    `json:"store"`
+	Store    store.Space    `json:"store"`
 	Watch    poller.Status  `json:"watch"`
 	Relay    []RelayStatus  `json:"relay"`
 	// Forwarders are the workers of the forwarder that the daemon runs.
@@ -99,26 +100,14 @@ type NATSStatus struct {
 
 // RelayStatus is how far an agency's event log is published.
 type RelayStatus struct {
-	AgencyID     string `json:"agencyId"`
-	Acknowledged uint64 `json:"acknowledged"` // its newest position in the stream
-	Pending      uint64 `json:"pending"`      // events that wait
-
-	// when the oldest of those that wait was recorded
-	OldestWaiting time.Time `json:"oldestWaiting,omitzero"`
+	AgencyID string `json:"agencyId"`
+	store.Progress
 }
 
 // EventCount counts events of one type since the process connected to NATS.
 type EventCount struct {
 	Type      string `json:"type"`      // other: one that this version does not know
 	Published uint64 `json:"published"` // taken by the stream, for the first time
-}
-
-// StoreStatus is how much of what it may the store holds: a store.Space.
-type StoreStatus struct {
-	InUse int64 `json:"inUseBytes"`
-	Max   int64 `json:"maxBytes,omitempty"`
-	Alarm bool  `json:"alarm,omitempty"` // 80 % of it
-	Full  bool  `json:"full,omitempty"`  // nothing is asked until there is room
 }
 
 // SpaceAdvice says what to do about a store that becomes full.
@@ -271,12 +260,12 @@ func (s Status) Facts() []string {
 			Span(s.Watch.At.Sub(s.Started)), Counted(int(s.Watch.Requests), "request"),
 			s.Watch.LastMinute, ceiling, s.Watch.BaseURL),
 		"NATS: " + strings.Join(nats, ", "),
-		"Store: " + s.Store.share() + " in " + s.DataDir,
+		"Store: " + share(s.Store) + " in " + s.DataDir,
 	}
 }
 
 // share says how much of what it may the store holds.
-func (s StoreStatus) share() string {
+func share(s store.Space) string {
 	if s.Max == 0 {
 		return BytesText(s.InUse)
 	}

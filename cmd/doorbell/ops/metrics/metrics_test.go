@@ -13,6 +13,7 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
@@ -44,13 +45,13 @@ func busy() ops.Status {
 		},
 		Events: []ops.EventCount{{Type: "contact_request.created", Published: 4}},
 		Relay: []ops.RelayStatus{
-			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second)}, {AgencyID: "C300"},
+			{AgencyID: "A100", Progress: store.Progress{Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second)}}, {AgencyID: "C300"},
 		},
 		PublishFailures: map[string]uint64{"full": 2},
 		NATS: ops.NATSStatus{
 			Embedded: true, Connected: true, URL: "nats://user:sentinel0key@host", Problem: "problem-zq7",
 		},
-		Store: ops.StoreStatus{InUse: 80, Max: 100, Alarm: true},
+		Store: store.Space{InUse: 80, Max: 100, Alarm: true},
 		Forwarders: []forward.WorkerStatus{
 			{Forwarder: "slack", Destination: "host-zq7 a", Waiting: 1, Events: 3, DeadLetters: 1, Failed: map[string]uint64{"busy": 2}, LastSent: now.Add(-time.Minute), WaitingSince: now.Add(-time.Minute)},
 			{Forwarder: "slack", Destination: "host-zq7 b", Waiting: 2, Failed: map[string]uint64{"busy": 3}, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},

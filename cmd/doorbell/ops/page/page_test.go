@@ -39,7 +39,7 @@ func troubled(text string) ops.Status {
 	return ops.Status{
 		Version: "1.0.0" + text, Started: now.Add(-76 * time.Hour), DataDir: "/var/lib" + text, Instance: text,
 		NATS:  ops.NATSStatus{URL: "nats://127.0.0.1:4222" + text, Connected: true, Stream: "LISTINGS" + text, Problem: "stream is full" + text},
-		Store: ops.StoreStatus{InUse: 7 << 30, Max: 8 << 30, Alarm: true},
+		Store: store.Space{InUse: 7 << 30, Max: 8 << 30, Alarm: true},
 		Watch: poller.Status{
 			At: now, BaseURL: "https://api.example.com" + text, RequestsPerSecond: 5, Effective: 5,
 			Agencies: []poller.AgencyStatus{

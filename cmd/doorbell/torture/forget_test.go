@@ -62,7 +62,8 @@ func newErasureScene(t *testing.T, longest int) (m erasureScene, d *doorbelltest
 	}
 	hook = doorbelltest.NewPlace(t)
 	hook.Status = http.StatusRequestEntityTooLarge
-	m.Environ = m.With(doorbelltest.RoutesFile(t, ";webhook:"+strings.TrimPrefix(hook.Webhook(), "DOORBELL_WEBHOOK_URL=")))
+	m.Environ = m.With("DOORBELL_POLL_INTERVAL=300ms", "DOORBELL_WALK_INTERVAL=300ms", // or most of the time would go into polls
+		doorbelltest.RoutesFile(t, ";webhook:"+strings.TrimPrefix(hook.Webhook(), "DOORBELL_WEBHOOK_URL=")))
 	d, url := m.start(t)
 	sub := doorbelltest.SubscribeTo(t, url)
 	sub.Baselined(t, "A100")

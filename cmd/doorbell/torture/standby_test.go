@@ -33,7 +33,8 @@ type pair struct {
 
 func newPair(b *restless) *pair {
 	b.oracle.Several = true
-	b.environ = append(b.environ, "DOORBELL_STANDBY=pair")
+	// A lease lasts for seconds, in which nothing is to be seen.
+	b.environ = append(b.environ, "DOORBELL_STANDBY=pair", "DOORBELL_POLL_INTERVAL=1s", "DOORBELL_WALK_INTERVAL=1s")
 	return &pair{restless: b}
 }
 

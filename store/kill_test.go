@@ -115,7 +115,7 @@ func send(s *store.Store, n int) error {
 func TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted(t *testing.T) {
 	t.Parallel()
 	dir, newest := t.TempDir(), uint64(0)
-	for life := range 25 {
+	for life := range 10 * *rounds {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), busyIn+"="+dir)
 		out, err := c.StdoutPipe()

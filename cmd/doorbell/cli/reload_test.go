@@ -120,9 +120,9 @@ func TestASignalReloadsTheFilesImmediately(t *testing.T) {
 
 func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
 	reread(t, "A100=a-key\nB200=b-key\n", func(r *rereading) {
-		time.Sleep(readKeysEvery / 2)
+		time.Sleep(config.RereadEvery / 2)
 		for _, text := range []string{"A", "A100=c-key\n", "A100=c-key\nB2"} {
-			r.after(text, readKeysEvery)
+			r.after(text, config.RereadEvery)
 		}
 		r.after("A100=c-key\nB200=b-key\n", 30*time.Second, "A100=c-key", "B200=b-key")
 	})

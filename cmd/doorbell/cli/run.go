@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
-	"time"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
@@ -119,10 +118,6 @@ func DaemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 	}
 }
 
-// readKeysEvery is how often the configuration is read again. What two readings in a row say alike
-// counts: half a file names fewer agencies than the whole.
-const readKeysEvery = 10 * time.Second
-
 // keyReader passes agencies and keys to the poller when a file has changed, and on SIGHUP. If the
 // configuration is wrong, as while a file is being replaced, it logs that, and keeps the one
 // before.
@@ -139,10 +134,6 @@ type keyReader struct {
 type keyReading struct {
 	agencies []poller.AgencyKeys
 	problem  string // why it cannot be used
-}
-
-func (r keyReading) equal(other keyReading) bool {
-	return r.problem == other.problem && slices.Equal(r.agencies, other.agencies)
 }
 
 func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
@@ -167,25 +158,8 @@ func (r *keyReader) begin() []poller.AgencyKeys {
 
 // run reads until ctx ends. Only set can fail.
 func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error) error {
-	tick := time.NewTicker(readKeysEvery)
-	defer tick.Stop()
-	for seen := r.acted; ; {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.hup:
-			asked = true
-		case <-tick.C:
-		}
-		before := seen
-		seen = r.read()
-		if asked || seen.equal(before) && !seen.equal(r.acted) {
-			if err := r.act(seen, set); err != nil {
-				return err
-			}
-		}
-	}
+	return config.Watch(ctx, r.hup, r.acted, r.read,
+		func(now keyReading) error { return r.act(now, set) })
 }
 
 // act uses a reading if it can be used, and changes what is used.

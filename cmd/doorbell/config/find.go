@@ -1,11 +1,14 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -114,6 +117,37 @@ func ReadFile(path string) (text, trouble string) {
 		return "", "does not exist; create the file or correct the path"
 	}
 	return "", "cannot be read; make it belong to the user that runs doorbell, with mode 0600"
+}
+
+// RereadEvery is how often files are read while they are in use.
+const RereadEvery = 10 * time.Second
+
+// Watch reads until ctx ends, and calls act with what has changed since; only act can fail. A
+// reading counts once two in a row agree, because half a file parses too and says less than the
+// whole. One that was asked for counts immediately.
+func Watch[R any](ctx context.Context, asked <-chan os.Signal, acted R, read func() R,
+	act func(R) error,
+) error {
+	tick := time.NewTicker(RereadEvery)
+	defer tick.Stop()
+	for seen := acted; ; {
+		now := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-asked:
+			now = true
+		case <-tick.C:
+		}
+		before := seen
+		seen = read()
+		if now || reflect.DeepEqual(seen, before) && !reflect.DeepEqual(seen, acted) {
+			acted = seen
+			if err := act(seen); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // isLine reports whether a text is one line of readable characters.

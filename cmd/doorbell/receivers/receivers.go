@@ -238,45 +238,31 @@ func messages(c *config.Config, people string) message.Options {
 	}
 }
 
-// readEvery is how often the routes file is read. A table counts only once two readings in a row
-// agree: a file that is still being written parses too, with fewer lines.
-const readEvery = 10 * time.Second
-
 // Watch rereads the routes file until ctx ends. When the file has changed it calls changed, with
 // the new routes or with the reason why they are not used.
 func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, problem string)) {
-	path, last, acted := s.c.Forward.RoutesFile, s.text, s.text
+	path := s.c.Forward.RoutesFile
 	if path == "" {
 		return
 	}
-	tick := time.NewTicker(readEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		text, trouble := s.read()
-		if trouble != "" {
-			text = "\x00" + trouble // no table equals it
-		}
-		settled := text == last
-		if last = text; !settled || text == acted {
-			continue
-		}
-		acted = text
-		if trouble == "" {
-			if err := s.take(text); err != nil {
-				trouble = "is refused: " + err.Error()
+	type reading struct{ text, trouble string }
+	read := func() (now reading) {
+		now.text, now.trouble = s.read()
+		return now
+	}
+	_ = config.Watch(ctx, nil, reading{text: s.text}, read, func(now reading) error {
+		if now.trouble == "" {
+			if err := s.take(now.text); err != nil {
+				now.trouble = "is refused: " + err.Error()
 			}
 		}
-		if trouble != "" {
-			changed(nil, "DOORBELL_ROUTES_FILE names "+path+", which "+trouble)
+		if now.trouble != "" {
+			changed(nil, "DOORBELL_ROUTES_FILE names "+path+", which "+now.trouble)
 		} else {
 			changed(s.routes, "")
 		}
-	}
+		return nil
+	})
 }
 
 // settings returns the lines that the settings make.

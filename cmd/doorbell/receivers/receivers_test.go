@@ -365,9 +365,9 @@ func TestATableIsReadAgain(t *testing.T) {
 		step("which does not exist", func() { _ = os.Remove(path) })
 		step("A100 ", func() { write(t, path, header+"A100;;;;;;slack:https://h.example/a\n") })
 		half := func() { // of a file that is just being written, and is read once meanwhile
-			time.Sleep(readEvery / 2)
+			time.Sleep(config.RereadEvery / 2)
 			write(t, path, header)
-			time.Sleep(readEvery)
+			time.Sleep(config.RereadEvery)
 			write(t, path, header+"A100;;;;;;slack:https://h.example/a\n")
 		}
 		step("", half)

@@ -22,7 +22,7 @@ type Options struct {
 	MaxBody   int64          // 32 MiB; for a body as it comes and as it is unpacked
 	Version   string         // dev; sent as User-Agent doorbell/<version>
 
-	Gate Gate // default: none
+	Gate Gate // required
 
 	TimeZone *time.Location // Europe/Zurich; of times that name none
 
@@ -45,12 +45,6 @@ type Gate interface {
 	Done(Request, Outcome)
 }
 
-// open is a gate that lets all pass.
-type open struct{}
-
-func (open) Wait(context.Context, Request) error { return nil }
-func (open) Done(Request, Outcome)               {}
-
 const defaultTimeout = 30 * time.Second
 
 func (o Options) withDefaults() Options {
@@ -62,9 +56,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Version == "" {
 		o.Version = "dev"
-	}
-	if o.Gate == nil {
-		o.Gate = open{}
 	}
 	if o.TimeZone == nil {
 		o.TimeZone, _ = time.LoadLocation("Europe/Zurich") // is embedded

@@ -51,7 +51,7 @@ func (a *api) client(t *testing.T, change ...func(*Options)) *Client {
 
 func newClient(t *testing.T, change ...func(*Options)) *Client {
 	t.Helper()
-	o := Options{Version: "1.2.3"}
+	o := Options{Version: "1.2.3", Gate: hooks{}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -105,7 +105,7 @@ func decodeContactRequests(t testing.TB, body string) (*ContactRequestsPage, err
 
 func bare(t testing.TB) *Client {
 	t.Helper()
-	c, err := New(Options{BaseURL: "https://api.example"})
+	c, err := New(Options{BaseURL: "https://api.example", Gate: hooks{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (p *pager) show(w http.ResponseWriter, references []string) {
 func walked(t testing.TB, h http.Handler, o WalkOptions) (refs []string, v Verdict, err error) {
 	server := httptest.NewServer(h)
 	defer server.Close()
-	c, err := New(Options{BaseURL: server.URL})
+	c, err := New(Options{BaseURL: server.URL, Gate: hooks{}})
 	if err != nil {
 		t.Fatal(err)
 	}

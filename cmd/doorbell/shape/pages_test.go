@@ -70,7 +70,7 @@ func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 
 func walk(t *testing.T, base string) *listings.Verdict {
 	t.Helper()
-	c, err := listings.New(listings.Options{BaseURL: base, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}})
+	c, err := listings.New(listings.Options{BaseURL: base, Gate: open{}, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
 		http.Header{"Content-Type": {"application/json"}}, []byte(body)))
 	server := httptest.NewServer(f.Handler(Options{Key: testKey}))
 	defer server.Close()
-	c, err := listings.New(listings.Options{BaseURL: server.URL})
+	c, err := listings.New(listings.Options{BaseURL: server.URL, Gate: open{}})
 	if err != nil {
 		t.Fatal(err)
 	}

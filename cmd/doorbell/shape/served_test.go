@@ -3,6 +3,7 @@ package shape
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,10 +20,16 @@ import (
 
 const testKey = "00000000-5a4d-4b0b-8a11-d00fbe110000"
 
+// open is a gate that lets all pass.
+type open struct{}
+
+func (open) Wait(context.Context, listings.Request) error { return nil }
+func (open) Done(listings.Request, listings.Outcome)      {}
+
 // reading is what the client makes of a response to the request of a fixture, without values.
 func reading(t *testing.T, base string, f listingstest.Fixture, transport http.RoundTripper) string {
 	t.Helper()
-	c, err := listings.New(listings.Options{BaseURL: base, MaxBody: 4 << 20, Transport: transport})
+	c, err := listings.New(listings.Options{BaseURL: base, MaxBody: 4 << 20, Transport: transport, Gate: open{}})
 	if err != nil {
 		t.Fatal(err)
 	}

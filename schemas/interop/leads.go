@@ -14,8 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lead is what we need of a payload. Members that are not named here are stepped over, also those
-// of later versions.
+// lead is what we need of a payload. Members that are not named here are stepped over, also those of later versions.
 type lead struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId"`
@@ -29,8 +28,7 @@ type lead struct {
 	} `json:"contact"`
 }
 
-// done holds the ce-id of what is done. In life it is a column with a unique index, written in one
-// transaction with the lead.
+// done holds the ce-id of what is done. In life it is a column with a unique index, written in one transaction with the lead.
 var done = map[string]bool{}
 
 func main() {
@@ -42,16 +40,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	consumer, err := js.CreateOrUpdateConsumer(context.Background(), "LISTINGS",
-		jetstream.ConsumerConfig{
-			Durable: "leads", // NATS remembers under this name how far we are
-			FilterSubjects: []string{
-				"listings.v1.*.contact_request.created",
-				"listings.v1.*.contact_request.redacted",
-			},
-			AckPolicy:     jetstream.AckExplicitPolicy,
-			MaxAckPending: 1, // one in hand, so that what is sent again does not overtake
-		})
+	consumer, err := js.CreateOrUpdateConsumer(context.Background(), "LISTINGS", jetstream.ConsumerConfig{
+		Durable:        "leads", // NATS remembers under this name how far we are
+		FilterSubjects: []string{"listings.v1.*.contact_request.created", "listings.v1.*.contact_request.redacted"},
+		AckPolicy:      jetstream.AckExplicitPolicy,
+		MaxAckPending:  1, // one in hand, so that what is sent again does not overtake
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -91,8 +85,7 @@ func take(header nats.Header, data []byte) error {
 			fmt.Println("known before the watch began:", l.ContactRequestID)
 			break
 		}
-		fmt.Println("ring:", l.ContactRequestID, "wrote to", l.AgencyID, "about",
-			l.PropertyReferenceID)
+		fmt.Println("ring:", l.ContactRequestID, "wrote to", l.AgencyID, "about", l.PropertyReferenceID)
 		if l.Truncated {
 			fmt.Println("parts of it were left out")
 		}

@@ -240,9 +240,9 @@ func (s *simulation) add(l *inquiry, delay time.Duration) *inquiry {
 func (s *simulation) restartOtherwise() {
 	s.halt()
 	if s.restarts++; s.switches {
-		s.options.IDFields = [][]string{nil, {"none"}}[s.restarts%2]
+		s.options.API.IDFields = [][]string{nil, {"none"}}[s.restarts%2]
 		s.options.IgnoreContact = [][]string{nil, {"/message"}, {"/viewingTimes", "/firstName"}}[s.restarts%3]
-		s.options.IgnoreInsertion = [][]string{{"/views"}, nil}[s.restarts%2]
+		s.options.API.IgnoreInsertions = [][]string{{"/views"}, nil}[s.restarts%2]
 	}
 	s.start()
 }

@@ -51,7 +51,7 @@ func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger,
-		rules:  watch.NewRules(o.IgnoreInsertion, o.IgnoreContact, o.IDFields),
+		rules:  watch.NewRules(o.API.IgnoreInsertions, o.IgnoreContact, o.API.IDFields),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax),
 		keys:    map[string]*backoff{},
 		metrics: o.Metrics,
@@ -65,7 +65,6 @@ func New(o Options) (*Poller, error) {
 	p.schedule = p.dispatcher.schedule
 	p.dispatcher.full = o.Store.Full
 	o.API.Gate = admission{p}
-	o.API.IDFields, o.API.IgnoreInsertions = o.IDFields, o.IgnoreInsertion
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err
@@ -267,16 +266,13 @@ type Options struct {
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
 	// 0: four rounds of polls at the ceiling; no insertion waits longer, as far as the ceiling
 	// allows
-	MaxStaleness    time.Duration
-	WalkInterval    time.Duration // 2 min; wished time between walks of an agency
-	RetryMax        time.Duration // 5 min; longest back-off
-	HoldFor         time.Duration // 30 min; how long an implausible change is not believed
-	Retention       time.Duration // 0: for ever; how long the stream knows what it was given
-	Filter          url.Values    // the API's own filters
-	IgnoreInsertion []string      // RFC 6901 pointers left out of digests
-	IgnoreContact   []string
-	// candidates for the id of a contact request; default listings.IDFields
-	IDFields []string
+	MaxStaleness  time.Duration
+	WalkInterval  time.Duration // 2 min; wished time between walks of an agency
+	RetryMax      time.Duration // 5 min; longest back-off
+	HoldFor       time.Duration // 30 min; how long an implausible change is not believed
+	Retention     time.Duration // 0: for ever; how long the stream knows what it was given
+	Filter        url.Values    // the API's own filters
+	IgnoreContact []string      // JSON pointers left out of the digests of contact requests
 }
 
 // AgencyKeys names an agency, the key that opens it, and what of a person its events say.
@@ -298,8 +294,8 @@ func (o Options) withDefaults() Options {
 	o.WalkInterval = cmp.Or(o.WalkInterval, 2*time.Minute)
 	o.RetryMax = cmp.Or(o.RetryMax, 5*time.Minute)
 	o.HoldFor = cmp.Or(o.HoldFor, 30*time.Minute)
-	if len(o.IDFields) == 0 {
-		o.IDFields = listings.IDFields
+	if len(o.API.IDFields) == 0 {
+		o.API.IDFields = listings.IDFields
 	}
 	return o
 }

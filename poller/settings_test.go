@@ -15,15 +15,15 @@ import (
 // twice, while contact requests come in.
 func TestChangedSettingsOnAFullStoreCauseNoEvent(t *testing.T) {
 	forms := map[string]func(*poller.Options){
-		"ignored fields of insertions":       func(o *poller.Options) { o.IgnoreInsertion = []string{"/title", "/views"} },
+		"ignored fields of insertions":       func(o *poller.Options) { o.API.IgnoreInsertions = []string{"/title", "/views"} },
 		"ignored fields of contact requests": func(o *poller.Options) { o.IgnoreContact = []string{"/status", "/message"} },
-		"another id":                         func(o *poller.Options) { o.IDFields = []string{"ticket"} },
-		"ids in another order":               func(o *poller.Options) { o.IDFields = []string{"ticket", "id"} },
-		"no id":                              func(o *poller.Options) { o.IDFields = []string{"none"} },
+		"another id":                         func(o *poller.Options) { o.API.IDFields = []string{"ticket"} },
+		"ids in another order":               func(o *poller.Options) { o.API.IDFields = []string{"ticket", "id"} },
+		"no id":                              func(o *poller.Options) { o.API.IDFields = []string{"none"} },
 		"path of contact requests":           func(o *poller.Options) { o.API.ContactRequestsPath = "/deep/leads" },
 		"path of insertions":                 func(o *poller.Options) { o.API.InsertionsPath = "/results" },
 		"all at once": func(o *poller.Options) {
-			o.IgnoreInsertion, o.IgnoreContact, o.IDFields = []string{"/title"}, []string{"/status"}, []string{"ticket"}
+			o.API.IgnoreInsertions, o.IgnoreContact, o.API.IDFields = []string{"/title"}, []string{"/status"}, []string{"ticket"}
 			o.API.ContactRequestsPath = "/deep/leads"
 		},
 	}
@@ -80,7 +80,7 @@ func thereAndBack(w *world, p *portal, ids bool, change func(*poller.Options)) {
 				w.t.Fatalf("round %d: %v", round, got)
 			}
 			w.halt()
-			more(!slices.Equal(options.IDFields, []string{"none"})) // while the daemon is down
+			more(!slices.Equal(options.API.IDFields, []string{"none"})) // while the daemon is down
 			w.pass(time.Hour)
 			w.start()
 			w.pass(20 * time.Minute)
@@ -93,7 +93,7 @@ func thereAndBack(w *world, p *portal, ids bool, change func(*poller.Options)) {
 	}
 	p.mustAnnounce(live...)
 	named := slices.ContainsFunc(p.log(), func(e told) bool { return e.body["contactRequestId"] == fmt.Sprint("T", numberOf(live[9])) })
-	if ticket := len(changed.IDFields) > 0 && changed.IDFields[0] == "ticket"; ids && named != ticket {
+	if ticket := len(changed.API.IDFields) > 0 && changed.API.IDFields[0] == "ticket"; ids && named != ticket {
 		w.t.Errorf("the other id was taken: %t, want %t", named, ticket)
 	}
 }

@@ -193,7 +193,7 @@ func someOf(list *listings.InsertionsPage) []listings.Insertion {
 
 // contactRequests reports how contact requests are named and dated.
 func (c *checker) contactRequests(window *listings.ContactRequestsPage) {
-	fields := c.poll.IDFields
+	fields := c.poll.API.IDFields
 	if len(fields) == 0 {
 		fields = listings.IDFields
 	}

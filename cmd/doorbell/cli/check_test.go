@@ -145,6 +145,9 @@ func TestCheckReportsWhatIsWrongAndWhatToDo(t *testing.T) {
 		{"", answers(200, `[{"createdAt":null,"name":"`+sandbox.Marker+`"}]`), "", done, 3, []string{
 			"are at the top of the response; no known member tells them apart", "name one in DOORBELL_CONTACT_ID_FIELDS", "is absent",
 		}},
+		{"CONTACT_ID_FIELDS=beleg", answers(200, `{"a":[{"beleg":"1"}],"b":[{"x":1}]}`), "", done, 3, []string{
+			"contact requests are at /a; their id is /beleg",
+		}},
 		{"", answers(204, ""), "", done, 4, []string{"no contact request was seen"}},
 		{"", answers(404, ""), "", done, 4, []string{"no contact request was seen"}},
 		{"", answers(403, ""), responses, failed, 3, []string{"contact requests: status 403 Forbidden"}},

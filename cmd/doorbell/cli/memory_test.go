@@ -45,7 +45,7 @@ func TestAMachineRestoredFromASnapshotLosesAndDoublesNothing(t *testing.T) {
 			live := func(test func(a *daemon.Daemon)) {
 				t.Helper()
 				lifeOf(s, t, s.Open(t, "off", func(o *daemon.Options) {
-					o.NATS.URL, o.Poller.IgnoreInsertion = far.URL(), []string{"/views"}
+					o.NATS.URL, o.Poller.API.IgnoreInsertions = far.URL(), []string{"/views"}
 				}), test)
 			}
 			told := func(id string) {

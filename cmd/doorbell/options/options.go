@@ -27,12 +27,13 @@ func Poller(c *config.Config, version string) poller.Options {
 			TimeZone: p.Zone(), CAs: c.CAs,
 			InsertionsPath:      strings.Join(p.RecordsPath.Of("insertion"), ""), // one or none
 			ContactRequestsPath: strings.Join(p.RecordsPath.Of("contact_request"), ""),
+			IDFields:            p.ContactIDFields,
+			IgnoreInsertions:    p.IgnoreFields.Of("insertion"),
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond,
 		PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
 		WalkInterval: p.WalkInterval, RetryMax: p.RetryMax, HoldFor: p.HoldFor, Filter: p.Filter(),
-		IgnoreInsertion: p.IgnoreFields.Of("insertion"),
-		IgnoreContact:   p.IgnoreFields.Of("contact_request"), IDFields: p.ContactIDFields,
+		IgnoreContact: p.IgnoreFields.Of("contact_request"),
 	}
 	for _, a := range c.Agencies {
 		o.Agencies = append(o.Agencies, poller.AgencyKeys{

@@ -66,8 +66,8 @@ func AgencyFilter(prefix, agencyID string) string {
 func StreamSubjects(prefix string) string { return prefix + ".v1.>" }
 
 // ErrPrefix is returned by [ValidPrefix].
-var ErrPrefix = errors.New(
-	"subject prefix: want words of letters, digits, _ and - joined by dots, at most 64 characters")
+var ErrPrefix = errors.New("is not a NATS subject of at most 64 characters; " +
+	"write letters, digits, - and _, parts separated by dots")
 
 // prefixForm has no wildcards, and not the $ of system subjects.
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)

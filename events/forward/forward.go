@@ -81,6 +81,9 @@ var ErrOptions = errors.New("forwarder")
 // validate finds mistakes that would otherwise show much later.
 func (o Options) validate() error {
 	err := events.ValidPrefix(o.Prefix)
+	if err != nil {
+		err = fmt.Errorf("the subject prefix %w", err)
+	}
 	for _, name := range append([]string{o.Name, cmp.Or(o.Instance, o.Name)}, o.Forwarders...) {
 		err = cmp.Or(err, ValidName(name))
 	}

@@ -19,6 +19,7 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/shape"
+	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
 
@@ -61,14 +62,14 @@ func scenarioList() (text string) {
 }
 
 func (c *SandboxCmd) Validate() error {
-	prefix := config.SubjectTrouble(c.Prefix, nil)
+	prefix := events.ValidPrefix(c.Prefix)
 	switch {
 	case c.Scenario != "" && (c.Shape != "" || c.Events):
 		return errors.New("--scenario: cannot be combined with --shape or --events")
 	case c.Events == (c.NATS == ""):
 		return errors.New("--events: needs --nats URL, which works only with --events")
-	case prefix != "":
-		return errors.New("--prefix: " + prefix)
+	case prefix != nil:
+		return fmt.Errorf("--prefix: %w", prefix)
 	case len(c.Agencies) == 0:
 		return errors.New("--agencies: is empty; write one or more, like A100,B200")
 	}

@@ -190,6 +190,7 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"INSTANCE=a.b", "INSTANCE", "write at most 32 letters, digits"},
 	{"STANDBY=leads", "STANDBY", "needs an external NATS"},
 	{"SUBJECT_PREFIX=listings.>", "SUBJECT_PREFIX", "letters, digits"},
+	{"SUBJECT_PREFIX=" + strings.Repeat("leads.", 11) + "a", "SUBJECT_PREFIX", "at most 64 characters"},
 	{"DATA_DIR=/a\x1b[2Jb", "DATA_DIR", "control character"},
 	{"NATS_URL=http://u:" + secret + "@host", "NATS_URL", "write it like nats://host:4222"},
 	{"NATS_URL=host && NATS_PASSWORD=" + secret, "NATS_PASSWORD", "without NATS_USER"},

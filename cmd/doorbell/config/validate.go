@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/webhook"
 )
@@ -127,7 +128,12 @@ var troubles = map[string]func(text string, plaintext List) string{
 	},
 	"servers": serversTrouble,
 	"smtp":    smtpTrouble,
-	"subject": SubjectTrouble,
+	"subject": func(text string, _ List) string {
+		if err := events.ValidPrefix(text); err != nil {
+			return err.Error()
+		}
+		return ""
+	},
 	"token": matching(`^[!-~]{16,512}$`,
 		"must have 16 to 512 characters without spaces; create one with: openssl rand -hex 32"),
 	"whsec": func(text string, _ List) string {
@@ -144,10 +150,6 @@ var troubles = map[string]func(text string, plaintext List) string{
 		return ""
 	},
 }
-
-// SubjectTrouble returns what is wrong with the first part of subjects, empty for nothing.
-var SubjectTrouble = matching(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`,
-	"is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 
 // matching returns a function that finds a trouble with texts that do not match a pattern.
 func matching(pattern, trouble string) func(string, List) string {

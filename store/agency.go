@@ -186,8 +186,6 @@ type Alarm struct {
 	Since time.Time `json:"since"`
 	// the reference that shows it, of one about the whole operation
 	Example string `json:"example,omitempty"`
-	// how many contact requests are, as far as a total tells
-	Missing int `json:"missing,omitempty"`
 }
 
 func (a AlarmID) key(agency string) []byte { return key(agency, a.Kind, a.Operation, a.Reference) }

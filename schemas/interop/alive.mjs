@@ -20,5 +20,5 @@ for await (const message of nc.subscribe('listings.heartbeat.*')) {
   const beat = message.json();
   if (!last.has(beat.agencyId)) continue;
   last.set(beat.agencyId, Date.now());
-  say(beat.agencyId, beat.state); // watching is fine; halted, stale, held, backing_off and words of later versions are not
+  say(beat.agencyId, beat.state); // watching is fine; halted, stale, held, backing_off and states of later versions are not
 }

@@ -1,5 +1,5 @@
-// Says what the parser of the AsyncAPI initiative finds in documents: node asyncapi.mjs FILE-OR-ADDRESS…
-// Prints for each what it has read, one message a line, or its findings above "information". Exits with 1 where there are any.
+// Runs the parser of the AsyncAPI initiative on documents: node asyncapi.mjs FILE-OR-ADDRESS…
+// For each it prints what it read, one message per line, or its findings above "information". It exits with 1 if there are any.
 import { Parser, fromFile, fromURL } from '@asyncapi/parser';
 
 for (const source of process.argv.slice(2)) {

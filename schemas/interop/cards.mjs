@@ -1,5 +1,5 @@
-// Lets Microsoft's library for Adaptive Cards read cards as a client does that knows no version above 1.2: a JSON array of cards on
-// standard input. Prints a JSON array with, for each, what the library says against it. It prints no text of a card.
+// Reads cards with Microsoft's Adaptive Cards library, as a client that supports no version above 1.2 does: a JSON array of cards on
+// standard input. It prints a JSON array with the library's complaints about each card, and never the text of a card.
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
@@ -14,7 +14,7 @@ function against(card) {
   for (let i = 0; i < context.eventCount; i++) problems.push(context.getEventAt(i).message);
   for (const e of read.validateProperties().validationEvents) problems.push(e.message);
   const { $schema, ...known } = read.toJSON(context);
-  if (!isDeepStrictEqual(known, card)) problems.push('the library does not know all of it');
+  if (!isDeepStrictEqual(known, card)) problems.push('the library does not recognize all of it');
   return problems;
 }
 

@@ -1,5 +1,6 @@
-// Lets the CloudEvents library decode, and Ajv validate, all that doorbell's streams hold: NATS_URL=… node judge.mjs STREAM…
-// Prints one JSON object a line for each message: what was understood, and what is wrong. It prints no payload: they are people.
+// Decodes everything in doorbell's streams with the CloudEvents library and validates it with Ajv: NATS_URL=… node judge.mjs STREAM…
+// It prints one JSON object per line for each message: what was understood, and what is wrong. It prints no payloads: they contain
+// personal data.
 import { readFileSync, readdirSync } from 'node:fs';
 import { connect } from '@nats-io/transport-node';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
@@ -15,7 +16,7 @@ const ajv = new Ajv2020({ strictTypes: true, allowUnionTypes: true, allErrors: t
 addFormats.default(ajv);
 for (const name of readdirSync(contract)) if (name.endsWith('.v1.schema.json')) ajv.addSchema(read(name));
 
-// wrong says where a value does not keep to a schema, and by which keyword; never what it is.
+// wrong returns where a value violates a schema, and which keyword; never the value.
 function wrong(id, value) {
   const valid = ajv.getSchema(id);
   if (!valid) return [`there is no schema ${id}`];
@@ -27,7 +28,7 @@ function judge(message) {
   const problems = [];
   for (const [name, values] of message.headers) {
     headers[name] = values[0];
-    if (values.length !== 1) problems.push(`${name} stands ${values.length} times`);
+    if (values.length !== 1) problems.push(`${name} occurs ${values.length} times`);
   }
   const event = HTTP.toEvent({ headers, body: message.string() });
   if (!(event instanceof CloudEvent) || !event.validate()) problems.push('no CloudEvent');
@@ -40,7 +41,7 @@ function judge(message) {
   };
 }
 
-// judged keeps to itself what is wrong with a message that cannot be read: such errors quote it.
+// judged reports only the name of the error if a message cannot be read: the text of such errors quotes the message.
 function judged(message) {
   try {
     return judge(message);

@@ -1,4 +1,4 @@
-// Leads rings for every new contact request, once: NATS_URL=nats://127.0.0.1:4222 go run leads.go
+// Leads rings once for every new contact request: NATS_URL=nats://127.0.0.1:4222 go run leads.go
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lead is what we need of a payload. Members that are not named here are stepped over, also those of later versions.
+// lead is the part of a payload that we need. Members that are not named here are ignored, including those of later versions.
 type lead struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId"`
@@ -24,11 +24,11 @@ type lead struct {
 	Contact             struct {
 		FirstName string `json:"firstName"`
 		Email     string `json:"email"`
-		Message   string `json:"message"` // from outside: escape it wherever it is shown
+		Message   string `json:"message"` // untrusted: escape it wherever it is shown
 	} `json:"contact"`
 }
 
-// done holds the ce-id of what is done. In life it is a column with a unique index, written in one transaction with the lead.
+// done has the ce-id of each processed event. In production, use a unique column, written in one transaction with the lead.
 var done = map[string]bool{}
 
 func main() {
@@ -41,10 +41,10 @@ func main() {
 		log.Fatal(err)
 	}
 	consumer, err := js.CreateOrUpdateConsumer(context.Background(), "LISTINGS", jetstream.ConsumerConfig{
-		Durable:        "leads", // NATS remembers under this name how far we are
+		Durable:        "leads", // NATS keeps our position under this name
 		FilterSubjects: []string{"listings.v1.*.contact_request.created", "listings.v1.*.contact_request.redacted"},
 		AckPolicy:      jetstream.AckExplicitPolicy,
-		MaxAckPending:  1, // one in hand, so that what is sent again does not overtake
+		MaxAckPending:  1, // one at a time, so that redelivery keeps the order
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -59,11 +59,11 @@ func main() {
 			log.Fatal(err)
 		}
 		if err := take(message.Headers(), message.Data()); err != nil {
-			log.Print(err) // what, and never who: payloads hold personal data
+			log.Print(err) // the event, never the person: payloads contain personal data
 			_ = message.NakWithDelay(time.Minute)
 			continue
 		}
-		_ = message.Ack() // if it gets lost, the event comes again, with the same ce-id
+		_ = message.Ack() // if it is lost, the event is delivered again with the same ce-id
 	}
 }
 

@@ -194,8 +194,8 @@ const settingsTable = `{{range .}}
 {{end}}{{end}}
 `
 
-const environmentFile = `# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.
-# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.
+const environmentFile = `# All variables of doorbell, with their defaults. systemd reads this file as EnvironmentFile=, and a shell can source it.
+# Commented-out values are defaults or examples. Secrets are better kept in a file (mode 0600) than here.
 {{range .}}
 # --- {{.Title}} ---
 {{range .Settings}}

@@ -104,7 +104,8 @@ var typeForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
 // Origin tells news from history.
 type Origin string
 
-// Origins: live is new, baseline existed before watching began, replay is sent again on request.
+// A live event is new, one of the baseline existed before the watch began, and a replay was sent
+// again on request.
 const (
 	OriginLive     Origin = "live"
 	OriginBaseline Origin = "baseline"

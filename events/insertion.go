@@ -111,7 +111,7 @@ func (p *InsertionReappeared) facts() facts {
 }
 
 // Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no
-// Before means added, no After removed. Arrays are compared whole.
+// Before means added, no After removed. An array is compared as a whole.
 type Change struct {
 	Path   string          `json:"path"`
 	Before json.RawMessage `json:"before,omitempty"`

@@ -67,7 +67,7 @@ func (b Base) Agent(version string) string {
 // wins over NATS_URL. Without a URL a server is embedded, and User, Password and Token are what it
 // demands from guests.
 type NATS struct {
-	URL         string `split_words:"true" is:"servers" desc:"External server or servers, separated by commas; none is embedded then. DOORBELL_NATS_URL wins over it."`
+	URL         string `split_words:"true" is:"servers" desc:"External server or servers, separated by commas; without it a server is embedded. DOORBELL_NATS_URL takes precedence."`
 	Creds       string `split_words:"true" is:"file" desc:"Credentials file."`
 	Nkey        string `split_words:"true" is:"file" desc:"File with an NKey seed."`
 	User        string `split_words:"true" desc:"User name."`
@@ -89,7 +89,7 @@ type Poll struct {
 	CAFile            string        `split_words:"true" is:"file" desc:"File with certificate authorities of the API in PEM form, in addition to the system's."`
 	Baseline          string        `split_words:"true" default:"silent" choice:"silent,emit" desc:"Whether what existed before the watch began is remembered silently or announced with origin baseline."`
 	People            PerAgency     `split_words:"true" default:"full" choice:"full,contact,none" desc:"Which personal data events contain, for all or by agency, such as A100=none,*=full: full is everything; contact leaves out the message and the record that contains it; none leaves out the person, so that references, ids, times and score remain. A changed file is read within 30 s; existing events in the log and in streams stay as they are."`
-	RequestsPerSecond float64       `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
+	RequestsPerSecond float64       `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Limit on all requests to the API."`
 	PollInterval      time.Duration `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Minimum interval between two regular polls of one insertion. First polls, urgent ones and retries do not wait."`
 	MaxStaleness      AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A value below DOORBELL_POLL_INTERVAL lowers that. auto is four rounds of polls at that rate."`
 	WalkInterval      time.Duration `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Target interval between two walks of an agency."`

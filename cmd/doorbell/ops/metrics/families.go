@@ -73,7 +73,7 @@ var (
 	oldest = add("event_log_oldest_pending_age_seconds", gauge,
 		"How long the oldest of them has waited; 0 if none waits.", "agency")
 	failures = add("publish_failures_total", counter,
-		"Attempts to publish that failed, by reason: full, gone, configuration, unknown, log.",
+		"Failed publish attempts by reason: full, gone, configuration, unknown, log.",
 		"reason")
 )
 
@@ -90,7 +90,7 @@ var (
 	forwarderEvents = add("forwarder_events_sent_total", counter, "Events that were delivered.",
 		"forwarder")
 	forwarderFailed = add("forwarder_failed_deliveries_total", counter,
-		"Attempts to deliver that failed, by reason: receiver (the receiver, its account or the network), busy (it asked to wait, or failed), unanswered, refused (the message).",
+		"Failed delivery attempts by reason: receiver (the receiver, its account or the network), busy (it asked to wait, or failed), unanswered, refused (the message).",
 		"forwarder", "reason")
 	forwarderDead = add("forwarder_dead_letters_total", counter,
 		"Events that were moved to the dead letters; doorbell dlq ls shows them.", "forwarder")

@@ -145,6 +145,13 @@ func (s *script) called() int {
 	return s.calls
 }
 
+// tries are when the receiver was sent something, and how many events each time.
+func (s *script) tries() (begun []time.Time, sizes []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.begun), slices.Clone(s.sizes)
+}
+
 // ids are all events that the receiver took, in their order.
 func (s *script) ids() (ids []string) {
 	for _, d := range s.deliveries() {

@@ -21,8 +21,8 @@ import (
 // below the usage.
 type grammar struct {
 	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
-	Demo    DemoCmd    `cmd:"" group:"run" help:"Run everything against a simulated API, without any configuration."`
-	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a simulated listings API."`
+	Demo    DemoCmd    `cmd:"" group:"run" help:"Run everything against a made-up API, without any configuration."`
+	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a made-up listings API."`
 
 	Check   CheckCmd   `cmd:"" group:"before" help:"Check whether run would work with this configuration."`
 	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`

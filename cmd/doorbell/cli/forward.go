@@ -23,7 +23,7 @@ import (
 type ForwardCmd struct {
 	To   string `arg:"" enum:"${receivers}" placeholder:"${receivers_or}" help:"Kind of receiver: ${receivers_or}."`
 	Name string `placeholder:"NAME" help:"Name of the forwarder; with the same name it continues where it stopped. Default ${receivers_or}."`
-	Test bool   `help:"Send one event that is marked as a test, print the receiver's answer, and exit."`
+	Test bool   `help:"Send one event that is marked as a test, print the receiver's response, and exit."`
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }
 

@@ -38,7 +38,7 @@ func NewMetrics() *Metrics {
 		Latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "doorbell_lead_latency_seconds",
 			Help: "How long a contact request waited, from its createdAt (if unknown, the previous poll) to the response that showed it; " +
-				"its event follows at once.",
+				"its event follows immediately.",
 			Buckets: []float64{5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400},
 		}, []string{"agency"}),
 	}

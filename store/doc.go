@@ -1,14 +1,15 @@
-// Package store is doorbell's memory: one bbolt file, doorbell.db, in the data directory. It holds,
-// for each agency,
+// Package store is doorbell's memory: one bbolt file, doorbell.db, in the data directory. It
+// contains, for each agency,
 //
-//   - the snapshot: what was last seen of its insertions and contact requests, what was learned of how the API answers, and its
-//     alarms, failures and halts,
-//   - the event log: every event that followed from that, also those that the stream has not taken yet,
+//   - the snapshot: what was last seen of its insertions and contact requests, what was learned
+//     about the API's responses, and its alarms, failures and halts,
+//   - the event log: every event that followed from that, also those that the stream has not taken
+//     yet,
 //   - the cursor: how far the log is published.
 //
 // A change and its events are one transaction. Callers change the snapshot and append events inside
-// one Update; when it returns nil, all of that is on disk, else nothing is. There is no other way
-// to write.
+// one Update; when it returns nil, all of that is on disk, otherwise none of it is. There is no
+// other way to write.
 //
 //	err := s.Update(func(tx *store.Tx) error {
 //		if err := tx.PutInsertion("A100", ins); err != nil {
@@ -21,25 +22,27 @@
 // The event log is one list for all agencies. An appended event gets a position in it, which only
 // ever rises. Published events stay for a while (Trim).
 //
-// An error of the function of an Update changes nothing. A commit that fails may have happened:
-// from then on View and Update return its error (Failed), and the process has to end and read
-// again. Reads have no errors of their own: what is damaged ends the transaction.
+// If the function of an Update returns an error, nothing changes. A commit that fails may have
+// happened: from then on View and Update return its error (Failed), and the process must be
+// restarted to read the file again. Reads return no errors of their own: damage ends the
+// transaction.
 //
-// A person is in the event log alone. Erase takes the person out of events, which keep their places
-// and ids. The snapshot remembers whom Erase has erased, so that no poll brings the person back.
-// What bbolt has overwritten stays in free pages until the next start, which compacts the file.
+// People's data is in the event log alone. Erase takes the person out of events, which keep their
+// positions and ids. The snapshot remembers whom Erase has erased, so that no poll brings the
+// person back. What bbolt has overwritten stays in free pages until the next start, which compacts
+// the file.
 //
-// bbolt has no checksums, so every value has one (tx.go). Where it does not hold, or a page cannot
-// be one, View and Update return an ErrDamaged, and nothing is read or written any more (Failed). A
-// key that a flipped byte hides is not missed: what the snapshot has lost is learned again, and the
-// stream takes no event twice. Verify reads a whole file.
+// bbolt has no checksums, so every value has one (tx.go). If it does not match, or a page is
+// malformed, View and Update return an ErrDamaged, and nothing is read or written any more
+// (Failed). A key that a flipped byte hides is not missed: what the snapshot has lost is learned
+// again, and the stream takes no event twice. Verify reads a whole file.
 //
-// Two kinds of damage end the process, because bbolt follows them before there is a value to look
-// at: branch pages that lead in a circle (stack overflow), and a huge length of an entry beside one
-// that is written (out of memory). Nothing is written then.
+// Two kinds of damage end the process, because bbolt follows them before there is a value to check:
+// branch pages that form a cycle (stack overflow), and a huge length of an entry beside one that is
+// written (out of memory). Nothing is written then.
 //
-// The store knows no HTTP and no NATS, and not what a field means. Of a contact request it holds no
-// content, only what it takes to know it again: its id, a fingerprint and digests.
+// The store knows neither HTTP nor NATS, nor what a field means. The snapshot has no content of a
+// contact request, only what identifies it: its id, a fingerprint and digests.
 //
 // Keys of the snapshot begin with the agency (agency 0x00 reference).
 package store

@@ -17,14 +17,14 @@
 //   - The id is derived from what happened, not from when it was noticed: the same fact, reported
 //     again after a crash or from a restored backup, has the same id. Two facts have two ids, also
 //     where a value changes from A to B and back to A.
-//   - Sequence is the position in the log of the store that StoreID names. It rises in the order of
-//     the log, with gaps in what an agency sees.
-//   - It happened between ObservedAfter, the previous good look, and ObservedAt.
-//   - Origin distinguishes news (live) from what existed before the watch began (baseline) and from
-//     what is sent again on request (replay).
-//   - The record is the API's own, with its member order and its numbers as they were written. If an
-//     event is too large for the server, values are left out and "truncated" is true ([Event.Fit]);
-//     it is published all the same.
+//   - Sequence is the position in the event log of the store that StoreID names. It rises in the
+//     order of the log, with gaps in what an agency sees.
+//   - It happened between ObservedAfter, the previous successful observation, and ObservedAt.
+//   - Origin distinguishes what is new (live) from what existed before the watch began (baseline)
+//     and from what is sent again on request (replay).
+//   - The record is the API's own, with its member order and its numbers as they were written. If
+//     an event is too large for the server, values are left out and "truncated" is true
+//     ([Event.Fit]); it is still published.
 //   - Version 1 only grows: ignore what you do not know. The package schemas has a JSON Schema and
 //     an example for every type.
 //

@@ -3,11 +3,11 @@
 //
 // The embedded server writes to disk before it acknowledges (SyncAlways), keeps its files in a
 // folder of its own, ignores the signals of the process, and listens on loopback only, unless
-// guests have to show credentials. Everything is in one named account with two users:
+// guests must present credentials. Everything is in one named account with two users:
 //
 //   - relay: connections made by Connect, inside the process, with a password that exists only in
 //     memory. It may do everything.
-//   - guest: every connection over the network. It may subscribe, read streams, make and use
+//   - guest: every connection over the network. It may subscribe, read streams, create and use
 //     consumers, and publish, but not below the protected subjects; it may not create or change a
 //     stream, erase messages, or touch the relay's inboxes.
 //
@@ -15,8 +15,8 @@
 // client that may create a push consumer or choose a reply subject make the server itself publish
 // somewhere. To keep an attacker out, set Listen to "off" or require credentials.
 //
-// Two things go wrong with a disk. A server that met a full one takes no write until it is
-// restarted: [Server.Run] asks it for its health, and restarts it once there is space. A damaged
+// Two things can go wrong with the disk. A server that has met a full one accepts no writes until
+// it is restarted: [Server.Run] checks its health, and restarts it once there is space. A damaged
 // folder may keep it from starting, or from serving our stream: after three failed starts in a row
 // the folder is renamed, and the publisher fills a new stream from its event log.
 //

@@ -1,4 +1,4 @@
-// Package email is the receiver for mail: new contact requests, what happens at insertions, and
+// Package email is the receiver for mail: new contact requests, what happens to insertions, and
 // alerts, one mail for each delivery.
 //
 // # What arrives
@@ -12,34 +12,33 @@
 //
 // # What it promises
 //
-//   - The same delivery always has the same Message-ID. Where the answer of the server was lost the mail is sent once
-//     more, and a mailbox can tell.
-//   - Passwords and people travel over TLS: STARTTLS must be offered by smtp:// servers and certificates must be valid,
-//     unless the host is the loopback or allowed by name.
-//   - Nothing that a stranger wrote becomes a header, markup, a link to elsewhere or an invisible character. Everything is
-//     cut to a length.
-//   - No error holds an address, a password, or a text that the server sent: codes only.
+//   - The same delivery always has the same Message-ID: if the server's response is lost, the mail
+//     is sent again, and a mailbox can recognise it.
+//   - Passwords and people travel over TLS: STARTTLS must be offered by smtp:// servers and
+//     certificates must be valid, unless the host is the loopback or allowed by name.
+//   - Nothing that a stranger wrote becomes a header, markup, a link to elsewhere or an invisible
+//     character. All texts are cut to a maximum length.
+//   - No error contains an address, a password or text from the server, only codes.
 //
-// # What the answers of a server mean
+// # What the responses of a server mean
 //
 // A receiver is one recipient, so that none waits for the mailbox of another. What a server says
 // before it has seen the content is about the account, the sender or the recipient, and the same
 // for every mail: these wait, and none becomes a dead letter.
 //
-//	connection, TLS, greeting, EHLO,   anything but yes            Retry of the receiver; in 5 minutes
+//	connection, TLS, greeting, EHLO,   anything but success        Retry of the receiver; in 5 minutes
 //	AUTH, MAIL FROM, RCPT TO, DATA                                 or more where the setup must be changed
 //	after the content                  4xx                         Retry
 //	                                   too large (552, x.3.4, x.2.3)  Refused, for certain
 //	                                   mailbox full, quota, limit, Retry of the receiver
 //	                                   relaying, sender
 //	                                   other 5xx                   Refused
-//	                                   no answer                   Retry, unanswered: the Message-ID tells
+//	                                   no response                 Retry, unanswered: the Message-ID tells
 //	QUIT                               anything                    accepted already
 //
-// # What is no event
+// # Mails that are not events
 //
-// A [Letter] is a mail of its own, such as the report of a week. Whoever sends it decides about
-// retries.
+// A [Letter] is a mail of its own, such as a weekly report. Its sender decides about retries.
 package email
 
 import (

@@ -1,10 +1,10 @@
 // Package message puts events into words, once for all receivers that people read: a [Message] is
 // neutral, and chats and mail only lay it out.
 //
-// [Write] makes one of the events that are sent together. A single event is one [Item]: a heading,
-// what a person wrote, facts, links. Several are a digest, item after item and grouped by property,
-// or bundles of alerts that are alike. Leads are written in the language of the agency, alerts in
-// English.
+// [Write] makes one from the events that are sent together. A single event is one [Item]: a
+// heading, what a person wrote, facts, links. Several are a digest, item after item and grouped by
+// property, or bundles of alerts that are alike. Leads are written in the language of the agency,
+// alerts in English.
 //
 // Names, messages and titles come from strangers. Every text here is stripped of invisible
 // characters and cut to a length, and every address that becomes a link was parsed and reassembled.

@@ -2,11 +2,11 @@
 // message as Slack's blocks, and knows Slack's words for errors. Package forward posts, decides
 // when to send, how often to try and what to remember.
 //
-// Texts of strangers are in plain_text, in which nothing is markup. Only links that package
-// message has made, and commands without a character that means anything to Slack, are mrkdwn.
-// No one is pinged, nothing is unfurled, and no message is larger than Slack accepts. Links are not
-// buttons: Slack also sends a click on a button to the app that posted it, and as an incoming
-// webhook has no app that responds, Slack marks the button as failed.
+// Texts of strangers are in plain_text, in which nothing is markup. Only links that package message
+// has made, and commands without characters that Slack interprets, are mrkdwn. No one is pinged,
+// nothing is unfurled, and no message is larger than Slack accepts. Links are not buttons: Slack
+// also sends a click on a button to the app that posted it, and as an incoming webhook has no app
+// that responds, Slack marks the button as failed.
 //
 // Whoever knows the webhook's address can post to the channel. It is in no error, no log and no
 // Traits; an error names the host at most, and of a response only words that Slack documents.

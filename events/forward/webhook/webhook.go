@@ -1,11 +1,11 @@
 // Package webhook is the receiver that posts each event to an address, signed as Standard Webhooks
-// says (https://www.standardwebhooks.com).
+// specifies (https://www.standardwebhooks.com).
 //
 // The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the
-// event: CloudEvents in HTTP binary mode. webhook-id is the ce-id, so a delivery that is sent once
-// more depends on it. The header doorbell-test marks what a person sent to try the webhook.
+// event: CloudEvents in HTTP binary mode. webhook-id is the ce-id, so a receiver can recognise a
+// delivery that is repeated. The header doorbell-test marks a test that a person sent.
 //
-// A service that wants its own document gets one from a [Template]: a JSON document whose strings
+// A service that needs a format of its own gets it from a [Template]: a JSON document whose strings
 // are Go templates over the event. A leaf is rendered to text and then encoded, so that nothing
 // that a stranger wrote can change the document or its headers.
 package webhook

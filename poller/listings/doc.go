@@ -10,17 +10,18 @@
 //	request.go                      transport.go errors.go request.go                json.go   find.go record.go
 //
 // The API does not document its responses, so the package finds the records. Every place where they
-// may be gets one rank: by what it holds, whether records were there before, and what it is called.
-// The highest one wins, and a tie is no choice. find.go decides it; all names that are known stand
-// in names.go, and envelope.go reads what a response says around its records.
+// may be gets one rank: by what it contains, whether records were there before, and what it is
+// called. The highest one wins, and a tie decides nothing. find.go decides; all known names are in
+// names.go, and envelope.go reads what a response says around its records.
 //
 // The envelope is read strictly, records leniently. A response that is no list (HTML, null, an
 // error object, a cut body, the list of another insertion) is a [DriftError], never an empty list.
-// What is wrong inside a record is named in its Defects, and the record is read all the same.
-// Numbers keep their text.
+// What is wrong inside a record is named in its Defects, and the record is still read. Numbers keep
+// their text.
 //
-// No error holds anything that was read, nor the key: a [Key] cannot print itself. Headers, bodies,
-// depth, time and pages are bounded, bodies before and after unpacking. No redirect is followed.
+// No error contains anything that was read, nor the key: a [Key] cannot print itself. Headers,
+// bodies, depth, time and pages are bounded, bodies before and after unpacking. No redirect is
+// followed.
 //
 // The package knows no events and no store, and never decides when to request again: the caller
 // backs off. A [Gate] admits every request. Everything is safe for concurrent use except a [Walk].

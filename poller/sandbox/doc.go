@@ -19,15 +19,15 @@
 // A [Model] holds agencies, insertions, contact requests and keys. It is driven by method calls, by
 // a [Generator] of synthetic people and properties, or from another process by [Control]. It
 // forgets nothing: [Model.Truth] says when each insertion was visible and with which record, when
-// each contact request was made and became visible, and how often each was served in a good answer.
-// A test can hold what a client believes against it.
+// each contact request was made and became visible, and how often each was served in a good
+// response. A test can compare that with what a client believes.
 //
-// An answer is good, and what it shows is "served", when it had status 200 and its last byte was
-// handed to the connection. Whether the client read it, no server can know.
+// A response is good, and what it shows is "served", if it had status 200 and its last byte was
+// handed to the connection. No server can know whether the client read it.
 //
-// [Model.SetFault] is the one hook through which an answer can be made to misbehave; it is
-// consulted for every call and returns nil for an honest one. [FaultNamed] has ready misbehaviour,
-// [Misbehave] says which calls get it. A fault that leaves nothing readable serves nothing.
+// [Model.SetFault] is the one hook that makes a response misbehave; it is called for every request
+// and returns nil for a normal response. [FaultNamed] has ready misbehaviour, [Misbehave] selects
+// the requests that get it. A fault that leaves nothing readable serves nothing.
 //
 // The package imports nothing else of this module, so that it cannot share the client's
 // misunderstandings. It knows no events, keeps nothing on disk and opens no port.

@@ -3,15 +3,15 @@
 //
 // A poll of an insertion shows every contact request since the poll before, so with contact
 // requests at rate λ and polls every T the mean latency is T/2. Under one budget for all insertions
-// the mean over all contact requests is least at T ∝ 1/√λ (Sia, Cho and Cho, "Efficient monitoring
-// algorithm for fast news alerts", 2007): neither taking turns nor polling in proportion to λ. So
-// an insertion is due at
+// the mean over all contact requests is lowest with T ∝ 1/√λ (Sia, Cho and Cho, "Efficient
+// monitoring algorithm for fast news alerts", 2007), not with equal turns, nor with polls in
+// proportion to λ. So an insertion is due at
 //
 //	last poll + S/√λ, not before Options.Interval has passed and shortly before the cap at the latest,
 //
 // and what is due first is polled first, whichever agency it belongs to. S is what the budget
 // allows: it rises while the first in the queue is overdue and falls while it is early, so walks,
-// pauses and a slow API need no account of their own. Where all are polled as often as Interval
+// pauses and a slow API need no account of their own. If all are polled as often as Interval
 // allows, the rest of the budget is not spent.
 //
 // Being late loses time but no knowledge, because a poll shows the past too. Hence there is no need

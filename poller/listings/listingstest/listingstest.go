@@ -1,9 +1,9 @@
-// Package listingstest holds whole answers of a listings API, good, odd and broken ones, and what
-// each of them means. The client is tested with them here; packages that use the client can serve the
-// same answers to all of itself.
+// Package listingstest contains complete responses of a listings API, good, odd and broken, with
+// the meaning of each. The client is tested with them here; packages that use the client can serve
+// them to all of their code.
 //
-// The answers stand in text files. A section begins with its name, then come comments and one line
-// of what is asked and what the answer means, then the answer:
+// The responses are in text files. A section begins with its name, then come comments and one line
+// with the request and the meaning of the response, then the response:
 //
 //	## name
 //	# why
@@ -15,10 +15,10 @@
 //
 // Left of the arrow: the operation (insertions, contact_requests, or both: then it is two
 // fixtures), where the records were found before (learned, - for the root), and how the body
-// travels: by its length if nothing is said, chunked or until close, gzip (with the header) or
+// travels: by its length if nothing is written, chunked or until close, gzip (with the header) or
 // packed (without), with garbage after it, without the last n bytes (cut n), without the last chunk
 // (endless), in another character encoding than UTF-8 (in iso-8859-1). Bare: nothing is added to
-// what is there.
+// the response.
 //
 // Right of it: the references or ids in order, each with its defects (- is no id); none (an empty
 // list); counted none (no list, but a total of 0); drift; status, with the kind of the body;
@@ -28,7 +28,7 @@
 // contact request its time of creation, its e-mail and what else is read of the person (first,
 // last, full, phone, message), of the first insertion its title.
 //
-// An answer without a status line has status 200 and says that it is JSON. Between ⟦ and ⟧ stand
+// A response without a status line has status 200 and a Content-Type of JSON. Between ⟦ and ⟧ are
 // bytes in hex, or a text and how many times it is repeated.
 package listingstest
 

@@ -5,12 +5,12 @@
 //
 // A schema is self-contained, so that it can be handed on as one file, and open: members that it
 // does not name are allowed, and later releases of version 1 add some. Its $id is the value of the
-// ce-dataschema header of an event. Formats are meant as assertions.
+// ce-dataschema header of an event. Validate formats as assertions.
 //
-// Two schemas are of no event: headers, which all events travel with, and heartbeat.
+// Two schemas describe no event: headers, which all events travel with, and heartbeat.
 //
-// An example is a whole message: the payload, and the headers it travels with. All people, places
-// and keys in them are made up.
+// An example is a complete message: the payload, and the headers it travels with. All people,
+// places and keys in them are made up.
 //
 // The package knows no Go types of events and checks nothing itself; schematest, for tests only,
 // does.

@@ -1,6 +1,5 @@
-// Package skiptest skips tests for what a machine lacks, a third-party program or a right of
-// root, and keeps count of them: a green run that has judged less than it could is seen. It is for
-// tests only.
+// Package skiptest skips tests if the machine lacks a third-party program or root rights, and
+// counts them, so that a green run shows what it did not test. It is for tests only.
 package skiptest
 
 import (

@@ -1,6 +1,6 @@
-// Package exit is how the program ends: the exit codes, errors that carry a code and a hint for the
-// person, and [Outcome], the one place that turns any error into a code, sentences and a hint. It
-// examines a data directory without writing to it.
+// Package exit defines how the program ends: exit codes, errors that carry a code and a hint, and
+// [Outcome], the one place that turns any error into a code, sentences and a hint. It examines a
+// data directory without writing to it.
 package exit
 
 import (

@@ -2,14 +2,14 @@
 //
 //	GET /v1/events?after=CURSOR&timeout=30s&agency=A100&type=contact_request.created&limit=100
 //
-// The response is a CloudEvents JSON batch. Each event carries its cursor, and the response the one
-// to continue with, in the header doorbell-feed-cursor: it advances also where a filter matches
-// nothing. The reader keeps the cursor, the server keeps nothing.
+// The response is a CloudEvents JSON batch. Each event carries its cursor, and the header
+// doorbell-feed-cursor of the response is the one to continue with: it advances even if a filter
+// matches nothing. The reader keeps the cursor, the server keeps nothing.
 //
 // The feed reads the stream, not the store. So it continues after a lost store, after a restored
-// one, and at another doorbell of the same stream. What the stream cannot continue begins again
-// with the oldest event, which the header doorbell-feed says: a reader may get an event again, with
-// the same id, and never misses one that the stream has.
+// one, and at another doorbell of the same stream. If the stream cannot continue at a cursor, the
+// feed begins again with the oldest event, and the header doorbell-feed reports that: a reader may
+// get an event again, with the same id, and never misses one that the stream has.
 package feed
 
 import (

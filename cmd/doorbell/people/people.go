@@ -1,14 +1,14 @@
-// Package people finds, shows and erases what doorbell holds of a person who wrote to an agency.
+// Package people finds, shows and erases what doorbell holds about a person who wrote to an agency.
 //
 // A person's data is in events of contact requests and nowhere else: in the event log, in the
 // stream, in what was replayed, and among the dead letters. These are the [Places]. [Wanted] says
 // whose data is meant. A search turns that into contact requests, because a person may have changed
 // the address since: a contact request is erased in all its events.
 //
-// An erasure begins with a [Receipt] in the data directory, which is the proof for later, and the
-// task until everything is done. First the log: its events stay and lose the person, and the
-// contact request is marked as erased. Then the streams: their messages are overwritten. Every step
-// may be repeated, so a later start finishes what was cut short, and erases again what a restored
+// An erasure begins with a [Receipt] in the data directory: the task until everything is done, and
+// the proof afterwards. The log comes first: its events stay without the person, and the contact
+// request is marked as erased. Then come the streams: their messages are overwritten. Every step
+// may be repeated, so a later start finishes what was interrupted, and erases again what a restored
 // backup brings back; see [Places.EraseAgain].
 package people
 

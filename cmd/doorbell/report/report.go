@@ -1,11 +1,11 @@
-// Package report counts what became of the contact requests of some days: the owner's proof that
-// none was overlooked. [New] computes a [Report] from the event log, the checkpoints of the
-// forwarders, the dead letters and the snapshot, and keeps no books of its own. A Report is
-// rendered as text, CSV or JSON, and contains no person's data.
+// Package report counts what became of the contact requests of some days, so that the owner can see
+// that none was overlooked. [New] computes a [Report] from the event log, the checkpoints of the
+// forwarders, the dead letters and the snapshot, and stores nothing itself. A Report is rendered as
+// text, CSV or JSON, and contains no personal data.
 //
 // A lead is a contact_request.created event with origin live, counted by the time at which it was
 // recorded. It is published once the stream has acknowledged it, and delivered once every receiver
-// that the table of routes named for it has accepted it. What a receiver rejected for good is a
+// that the table of routes named for it has accepted it. What a receiver permanently rejected is a
 // dead letter.
 package report
 

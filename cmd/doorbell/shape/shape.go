@@ -4,10 +4,10 @@
 // A described body is the JSON of the response in which each value is replaced by its form: a text
 // by "{3 text}", a number by "{number 1 999.99}", a time by "{2 time 2006-01-02}". Equal values
 // have equal numbers; times are numbered from the newest. So order, types, presence and equality
-// stay, and nothing of a value. Names of members are kept where they are words of the trade or look
-// like names that a program gives; all others may be data (an id, an address, a person) and are
-// replaced as well. The few texts that are written out come from lists in this package and in
-// listings.
+// stay, and nothing of a value. Names of members are kept where they are common property-listing
+// terms or look like identifiers from a program; all others may be data (an id, an address, a
+// person) and are replaced as well. The few texts that are written out come from lists in this
+// package and in listings.
 //
 // [Describe] replaces values, [File.Handler] makes up others of the same form.
 package shape

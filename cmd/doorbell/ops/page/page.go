@@ -1,11 +1,11 @@
 // Package page is the status page: ops.Status and the newest events as one page that a browser can
-// keep open. It is rendered by the server and whole without a script; with one it renews itself, at
-// once where an event comes. It needs nothing from elsewhere and works under a
+// keep open. The server renders it, and it is complete without a script; with one it updates
+// itself, immediately when an event arrives. It needs nothing from elsewhere and works under a
 // Content-Security-Policy without inline style or script.
 //
 // Everything that it shows came from outside: it is escaped by html/template, bounded here, and
 // cannot break the layout. People are masked unless the options say otherwise. The package decides
-// nothing and changes nothing: where something is to be done, the page prints the command. The
+// nothing and changes nothing: if something needs to be done, the page prints the command. The
 // server around it decides who may read it.
 package page
 

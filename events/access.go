@@ -23,7 +23,7 @@ type Evidence struct {
 	OtherAgenciesOfKey AgenciesOfKey `json:"otherAgenciesOfKey"`
 }
 
-// AgenciesOfKey counts the other agencies that use a key by their last answer.
+// AgenciesOfKey counts the other agencies that use a key by their last response.
 type AgenciesOfKey struct {
 	Working int `json:"working"`
 	Refused int `json:"refused"`

@@ -66,8 +66,8 @@ type WatchGapDetected struct {
 	Total   *int      `json:"total,omitempty"` // nil: the API does not say
 }
 
-// WatchSchemaDrifted: an answer does not look as answers looked before. Paths and JSON types, never
-// values.
+// WatchSchemaDrifted: a response does not look as responses looked before. Paths and JSON types,
+// never values.
 type WatchSchemaDrifted struct {
 	Common
 	// insertions or contact_requests

@@ -257,11 +257,11 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 	p.metrics.count(r.Operation, o)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
-	answered, changed := o.Status != 0, false // an error status is an answer
+	answered, changed := o.Status != 0, false // an error status is a response
 	switch class {
 	case watch.ClassNone, watch.ClassRefused, watch.ClassAside, watch.ClassDrift:
 		if answered = true; class == watch.ClassNone || class == watch.ClassRefused {
-			var refused *listings.StatusError // of a good answer nil
+			var refused *listings.StatusError // of a good response nil
 			errors.As(o.Err, &refused)
 			p.byID[r.AgencyID].changeAllowed(func(x watch.Access) watch.Access { return x.Observed(r, refused, sent, now) })
 		}

@@ -88,7 +88,7 @@ func (a *agency) checkStale(op listings.Operation, now time.Time) error {
 	}
 	if op == listings.OperationContactRequests && !a.asksInsertions() {
 		a.excuse(op, now)
-		// no answer is left that could
+		// no response is left that could
 		return a.clear(now, stale, watch.AlarmOf(watch.Drifted, op, ""))
 	}
 	a.mu.Lock()
@@ -122,7 +122,7 @@ func (a *agency) excuse(op listings.Operation, now time.Time) {
 	a.health[op].Excuse(now)
 }
 
-// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good answer
+// noteSuccess notes a success, and clears the alarms that it ends: a complete walk; a good response
 // of contact requests, as far as a drift at one insertion is concerned only its own.
 func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()

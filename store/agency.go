@@ -63,7 +63,7 @@ type Operation struct {
 	// Size is how many records are requested at first, where the API refused the usual number; 0:
 	// it did not. A negative one: the API refuses every number.
 	Size int `json:"size,omitempty"`
-	// LastGood is the last good answer that was written; there may have been younger ones.
+	// LastGood is the last good response that was written; there may have been younger ones.
 	LastGood time.Time `json:"lastGood,omitzero"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`

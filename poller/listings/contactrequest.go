@@ -126,7 +126,7 @@ func (x *exchange) saysNothing() bool {
 }
 
 // contactRequest reads an element of the list. stranger says that it names something else than what
-// was asked for: one such record is odd, and is read all the same; most of them are the response to
+// was asked for: one such record is odd, and is still read; most of them are the response to
 // another question.
 func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, stranger string) {
 	r.decoded, r.Record, r.Defects = compact(element)

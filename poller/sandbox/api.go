@@ -53,7 +53,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.model.settle(x, false)
 			return
 		}
-		// What is true is decided when the answer leaves, not when the request came.
+		// What is true is decided when the response leaves, not when the request came.
 		a.model.identify(x, r.Header.Values("Authorization"))
 	}
 	var ans answer
@@ -110,13 +110,13 @@ func segment(escaped string) (string, bool) {
 	return s, err == nil
 }
 
-// exchange is one request and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	Request
 	key     *key       // nil: none that is known
 	refused bool       // with 403
 	target  *insertion // contact requests only; nil: no such reference
-	shown   []*int     // by the answer: how often they were served, one more once it has left
+	shown   []*int     // by the response: how often they were served, one more once it has left
 }
 
 // show notes that a record is in the response.
@@ -124,7 +124,7 @@ func (x *exchange) show(served *int, name string) {
 	x.shown, x.Served = append(x.shown, served), append(x.Served, name)
 }
 
-// showNothing is for an answer that cannot be read or did not leave whole.
+// showNothing is for a response that cannot be read or did not leave whole.
 func (x *exchange) showNothing() { x.shown, x.Served = nil, nil }
 
 // identify finds out from path and key who sent a request and whether it may.
@@ -173,7 +173,7 @@ func refused(status int) answer {
 	return answer{status: status, body: []byte(body)}
 }
 
-// answer is the honest one to a caller who is not refused, as far as the fault lets it be.
+// answer is the normal response to a caller who is not refused, as far as the fault allows.
 func (a *api) answer(x *exchange, r *http.Request, fault *Fault) answer {
 	shape := fault.rendering(a.rendering)
 	read, envelope := a.model.window, shape.window
@@ -328,9 +328,9 @@ func (m *Model) window(x *exchange, r Rendering, f *Fault) (page, int) {
 	return p, http.StatusOK
 }
 
-// send writes an answer and settles the exchange. All but the last byte goes first; then the answer
-// is counted; then the last byte leaves. So a client with the whole response finds it counted, and
-// one that hung up before is not served.
+// send writes a response and settles the exchange. All but the last byte goes first; then the
+// response is counted; then the last byte leaves. So a client with the whole response finds it
+// counted, and one that hung up before is not served.
 func (a *api) send(w http.ResponseWriter, r *http.Request, x *exchange, ans answer, fault *Fault) {
 	if fault.Cut < 0 {
 		a.model.settle(x, false)

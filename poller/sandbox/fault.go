@@ -25,20 +25,20 @@ type Call struct {
 	Query     url.Values
 }
 
-// Fault is what happens to one answer instead of the honest thing. Fields can be combined;
+// Fault is what happens to one response instead of normal service. Fields can be combined;
 // [FaultNamed] has ready ones, and [Misbehave] says which calls get them.
 type Fault struct {
 	// Delay before anything else; it ends early when the client goes.
 	Delay time.Duration
-	// Status and Body replace the answer. With both zero the honest answer is given; a Body alone
-	// comes with status 200. Neither is counted as serving anything.
+	// Status and Body replace the response. With both zero the normal response is given; a Body
+	// alone comes with status 200. Neither is counted as serving anything.
 	Status int
 	Body   []byte
-	// Header is set on the answer, honest or not. A Content-Encoding that the body does not have
+	// Header is set on the response, normal or not. A Content-Encoding that the body does not have
 	// makes it unreadable.
 	Header http.Header
-	// Edit changes the body of an honest answer. What is shown is served if that can still be read:
-	// it is JSON, and insertions have the member that is promised, propertyReferenceId, which
+	// Edit changes the body of a normal response. What is shown is served if that can still be
+	// read: it is JSON, and insertions have the member that is promised, propertyReferenceId, which
 	// contact requests can do without.
 	Edit func([]byte) []byte
 	// Stall is how long the last byte stays away.
@@ -52,14 +52,14 @@ type Fault struct {
 	Age time.Duration
 	// Without leaves out these references or ids, as if they did not exist; what is left is served.
 	Without []string
-	// Rendering is another shape for this answer, which serves what it shows.
+	// Rendering is another shape for this response, which serves what it shows.
 	Rendering *Rendering
 }
 
 func (f *Fault) leavesOut(name string) bool { return slices.Contains(f.Without, name) }
 
-// readable says whether an honest answer with this fault serves what it shows, if it leaves to its
-// last byte.
+// readable says whether a normal response with this fault serves what it shows, if it leaves to
+// its last byte.
 func (f *Fault) readable(operation string, a answer) bool {
 	if f.Header.Get("Content-Encoding") != "" {
 		return false
@@ -70,10 +70,10 @@ func (f *Fault) readable(operation string, a answer) bool {
 				bytes.Contains(a.body, []byte(strconv.Quote(reference))))
 }
 
-// replaces says whether the honest answer is not given at all.
+// replaces says whether the normal response is not given at all.
 func (f *Fault) replaces() bool { return f.Status != 0 || f.Body != nil }
 
-// rendering is how an answer is shown.
+// rendering is how a response is shown.
 func (f *Fault) rendering(r Rendering) Rendering {
 	if f.Rendering == nil {
 		return r
@@ -84,15 +84,15 @@ func (f *Fault) rendering(r Rendering) Rendering {
 }
 
 // SetFault makes the function decide over every call of the two operations, also those that would
-// be refused; nil from it is an honest answer. A nil function ends all faults. It may be called by
-// several requests at once and may call the model.
+// be refused; nil from it is a normal response. A nil function ends all faults. It may be called
+// by several requests at once and may call the model.
 func (m *Model) SetFault(f func(Call) *Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fault = f
 }
 
-// faultFor is what is wrong with the answer to a call, maybe nothing.
+// faultFor is what is wrong with the response to a call, maybe nothing.
 func (m *Model) faultFor(c Call) *Fault {
 	m.mu.Lock()
 	decide := m.fault

@@ -178,7 +178,7 @@ func (m *Model) now() time.Time {
 }
 
 // Insertion is the record of a published property. Everything but the reference may be left out;
-// zero values do not appear in answers. The JSON form is the one of the API's record, so that
+// zero values do not appear in responses. The JSON form is the one of the API's record, so that
 // [Control] takes records as they are.
 type Insertion struct {
 	Reference       string          `json:"propertyReferenceId"`
@@ -192,7 +192,7 @@ type Insertion struct {
 	AvailableFrom   string          `json:"availableFrom,omitempty"` // a date, 2027-01-01
 	// zero: the moment of publication
 	CreatedAt time.Time `json:"createdAt,omitzero"`
-	// Extra members stand beside the others in an answer.
+	// Extra members stand beside the others in a response.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
 
@@ -355,13 +355,13 @@ func (m *Model) listedReferences(agencyID string) (references []string) {
 	return references
 }
 
-// ContactRequest is an inquiry about an insertion. The JSON form is what [Control] takes; how an
-// answer shows it is up to the [Rendering].
+// ContactRequest is an inquiry about an insertion. The JSON form is what [Control] takes; how a
+// response shows it is up to the [Rendering].
 type ContactRequest struct {
 	ID string `json:"id,omitempty"` // empty: given by the model
 	// CreatedAt may lie in the past, for old and for late ones. Zero: now.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
-	// VisibleFrom delays its appearance in answers. Before now: now.
+	// VisibleFrom delays its appearance in responses. Before now: now.
 	VisibleFrom time.Time `json:"visibleFrom,omitzero"`
 	Score       float64   `json:"score"`
 	Salutation  string    `json:"salutation,omitempty"`
@@ -376,7 +376,7 @@ type ContactRequest struct {
 	Status       string   `json:"status,omitempty"`
 	// Redacted shows the fields of the person as null; see [Model.Redact].
 	Redacted bool `json:"redacted,omitzero"`
-	// Extra members stand beside the others in an answer.
+	// Extra members stand beside the others in a response.
 	Extra map[string]json.RawMessage `json:"extra,omitempty"`
 }
 
@@ -393,7 +393,7 @@ type contactRequest struct {
 }
 
 // AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and returns its id. It
-// appears in answers from the moment of this call on, or later if VisibleFrom says so, whatever
+// appears in responses from the moment of this call on, or later if VisibleFrom says so, whatever
 // CreatedAt is.
 func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequest) (string, error) {
 	m.mu.Lock()
@@ -454,7 +454,7 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 }
 
 // Redact erases the person from a contact request: the record stays, its personal fields are null
-// in every answer from now on.
+// in every response from now on.
 func (m *Model) Redact(id string) error {
 	return m.EditContactRequest(id, func(c *ContactRequest) {
 		c.Redacted = true

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rendering is everything about an answer that the published description leaves open. Start from
+// Rendering is everything about a response that the published description leaves open. Start from
 // one of [Renderings] and change fields.
 type Rendering struct {
 	Name string // as a flag would say it
@@ -34,8 +34,8 @@ type Rendering struct {
 	NoTotals       bool // leave the totals out of the envelopes
 	TotalsInHeader bool // show the total in X-Total-Count
 
-	// Steady gives every answer the same member order and no white space. If unset both differ from
-	// answer to answer.
+	// Steady gives every response the same member order and no white space. If unset both differ
+	// from response to response.
 	Steady bool
 
 	TimeLayout string         // of createdAt and its like; see EpochSeconds
@@ -50,7 +50,7 @@ type Rendering struct {
 	insertion any
 }
 
-// slot is a place of an envelope that each answer fills in, or leaves out.
+// slot is a place of an envelope that each response fills in, or leaves out.
 type slot func(*page) any
 
 // absent is what a slot says that is not shown; the member is left out.
@@ -221,7 +221,7 @@ var Zurich = func() *time.Location {
 	return zone
 }()
 
-// page is what an answer has to show: one page of insertions, or one window of contact requests.
+// page is what a response has to show: one page of insertions, or one window of contact requests.
 type page struct {
 	shape   Rendering
 	records []any
@@ -263,13 +263,13 @@ func (p *page) fill(shape any) any {
 // reference is the member that the description promises.
 const reference = "propertyReferenceId"
 
-// tree is what every answer shows of the record.
+// tree is what every response shows of the record.
 func (i Insertion) tree() (object, error) { return treeOf(i, i.CreatedAt) }
 
 // personal are the members that hold the person of a contact request.
 var personal = []string{"salutation", "firstName", "lastName", "email", "language", "message", "phone"}
 
-// tree is what every answer shows of the record: a redacted person is all null, what was never
+// tree is what every response shows of the record: a redacted person is all null, what was never
 // given is left out.
 func (c ContactRequest) tree() (object, error) {
 	tree, err := treeOf(c, c.CreatedAt, "visibleFrom", "redacted")
@@ -281,7 +281,7 @@ func (c ContactRequest) tree() (object, error) {
 	return tree, err
 }
 
-// insertionRecord is one insertion as this answer shows it.
+// insertionRecord is one insertion as this response shows it.
 func (r Rendering) insertionRecord(v Version[Insertion]) any {
 	return (&page{record: v.tree}).fill(r.insertion)
 }
@@ -349,7 +349,7 @@ func members(text []byte) (m object) {
 }
 
 // write renders a tree. Unless the rendering is steady, member order and white space differ from
-// answer to answer.
+// response to response.
 func (r Rendering) write(tree any) []byte {
 	how := []jsonv2.Options{
 		jsonv2.WithMarshalers(jsonv2.JoinMarshalers(

@@ -41,7 +41,7 @@ type ScenarioOptions struct {
 	NextKey   string
 	Rendering *Rendering // replaces the scenario's own, as far as the story allows
 	// Speed is how much faster than the model's clock it happens. Zero: the scenario's own. Delays
-	// and Retry-After of single answers stay what they are.
+	// and Retry-After of single responses stay what they are.
 	Speed float64
 	// Now is the clock that all follows; its Seed decides the ids alone, and is Seed if it is zero
 	Model Options

@@ -42,7 +42,7 @@ type Version[T any] struct {
 	From   time.Time `json:"from"`
 	Record T         `json:"record"`
 
-	// what answers show of it beside what the rendering decides, made once; never changed
+	// what responses show of it beside what the rendering decides, made once; never changed
 	tree object
 }
 
@@ -105,7 +105,7 @@ func find[T any](all []T, wanted func(T) bool) (found T, ok bool) {
 	return found, false
 }
 
-// Truth returns the whole past, whose records are shared with the model. Who has read an answer to
+// Truth returns the whole past, whose records are shared with the model. Who has read a response to
 // its end finds it counted here.
 func (m *Model) Truth() Truth {
 	m.mu.Lock()
@@ -141,7 +141,7 @@ type Request struct {
 	Call
 	Status int      // that was sent; 0 if the client was gone, or cut off, before one was
 	Broken bool     // not written to the last byte
-	Served []string // references or ids in a good answer
+	Served []string // references or ids in a good response
 }
 
 // Filter selects requests. Empty fields select all.
@@ -168,8 +168,8 @@ func (f Filter) selects(r Filter) bool {
 }
 
 // Requests says how many requests the filter selects, of all that were ever answered. A request
-// counts when its answer is complete or given up, so that who has read an answer finds it counted.
-// A reference that the model does not know is not counted by itself; see [Model.Log].
+// counts when its response is complete or given up, so that who has read a response finds it
+// counted. A reference that the model does not know is not counted by itself; see [Model.Log].
 func (m *Model) Requests(f Filter) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +209,7 @@ func (m *Model) KeepLog() {
 	m.options.KeepLog, m.log = true, nil
 }
 
-// Log returns the logged requests that the filter selects, in the order of their answers.
+// Log returns the logged requests that the filter selects, in the order of their responses.
 func (m *Model) Log(f Filter) []Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,8 +222,8 @@ func (m *Model) Log(f Filter) []Request {
 	return selected
 }
 
-// settle counts a request and, if its answer leaves whole, what it shows as served. What a stranger
-// can invent (agencies, references, keys, paths) never becomes a counter.
+// settle counts a request and, if its response leaves whole, what it shows as served. What a
+// stranger can invent (agencies, references, keys, paths) never becomes a counter.
 func (m *Model) settle(x *exchange, whole bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 // watch.recovered, and that of another is seen in the status alone.
 //
 //	Stale       of an operation   it has failed in a row for too long                  until a response is good
-//	Drifted     of an operation   an answer is not what it should be                   until one is, also of the insertion that showed it
+//	Drifted     of an operation   a response is not what it should be                  until one is, also of the insertion that showed it
 //	Incomplete  of the list       walks come to no end, three times in a row           until a walk is complete
-//	Unreadable  of an insertion   its answers fail while others do not                 until one is good
+//	Unreadable  of an insertion   its responses fail while others do not               until one is good
 //	OnlyNone    of an operation   for an hour there were no contact requests anywhere  until there are
 const (
 	Stale      = "stale"

@@ -44,7 +44,7 @@ func (b Backoff) Failed(what string, sent, now time.Time) Backoff {
 func (b Backoff) underWay(sent time.Time) bool { return b.Failures > 0 && !sent.After(b.failedAt) }
 
 // Throttled is the back-off after a 429 or 503, which wins where it says how long to wait; zero: it
-// does not. An answer that was under way at another one may only lengthen the wait.
+// does not. A response that was under way at another one may only lengthen the wait.
 func (b Backoff) Throttled(sent, now time.Time, wait time.Duration) Backoff {
 	underWay := b.underWay(sent)
 	b = b.Failed("", sent, now)

@@ -21,7 +21,7 @@ const (
 	ClassRefused   Class = "halt"      // 403 or 401: stop asking
 	ClassHalted    Class = "halted"    // we had stopped asking
 	ClassWaiting   Class = "waiting"   // it is too early to ask
-	ClassDrift     Class = "drift"     // an answer that is not what it should be
+	ClassDrift     Class = "drift"     // a response that is not what it should be
 	ClassCanceled  Class = "canceled"  // we are stopping
 	ClassFatal     Class = "fatal"     // not the API's doing: the process ends
 )

@@ -94,7 +94,7 @@ func (f *Fixture) answer(text string, settings []string) {
 	f.Wire = f.Wire[:len(f.Wire)-t.cut]
 }
 
-// wire is the answer as it goes over the connection.
+// wire is the response as it goes over the connection.
 func (t transfer) wire(head string, body []byte) []byte {
 	head = strings.ReplaceAll(head, "\n", "\r\n")
 	if t.bare {

@@ -19,8 +19,9 @@
 // are deleted. The table may change while the forwarder runs ([Forwarder.Change]): pace,
 // Retry-After and attempts carry over.
 //
-// A lead that a receiver was to get, and that no line takes any more, waits there and is counted. A
-// lead that no line ever took is counted by a separate worker (Options.Untaken) until a line fits.
+// A lead that was meant for a receiver, and that no line takes any more, waits there and is
+// counted. A lead that no line ever took is counted by a separate worker (Options.Untaken) until a
+// line fits.
 //
 // # What the result of a Send means
 //

@@ -2,9 +2,9 @@
 // into records, or into an error that says what kind of response it was.
 //
 //	Client.Insertions, Client.ContactRequests   one request, one page
-//	Client.Walk                                 all pages of an agency, and a verdict on whether they are all
+//	Client.Walk                                 all pages of an agency, and whether they are complete
 //
-// The way of a request, and where to find it:
+// The path of a request, and the files of each step:
 //
 //	Gate.Wait ─► address, header ─► net/http ─► status ─► body, bounded, unpacked ─► decode ─► find ─► records
 //	request.go                      transport.go errors.go request.go                json.go   find.go record.go

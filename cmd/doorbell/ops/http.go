@@ -20,16 +20,18 @@ import (
 // Access over HTTP:
 //
 //   - Health, metrics and schemas are public.
-//   - With a token configured, everything else needs it, on loopback too: a reverse proxy with default settings cannot be
-//     distinguished from a local client. It comes as Authorization: Bearer, or as the password of basic authentication, which
-//     browsers ask for. Its holder sees the page, the status and the feed, and may poll, resume and approve. The feed has a
-//     token of its own too, which opens nothing else.
-//   - Without a token, page, status and feed are for direct requests from this machine: to a loopback address, under
-//     a loopback name, without any sign of a proxy. A web page of another origin, open in a browser on this machine, is
-//     refused: it arrives under another name (DNS rebinding), or the browser says that it comes from another site.
+//   - With a token configured, everything else needs it, on loopback too: a reverse proxy with
+//     default settings cannot be distinguished from a local client. It comes as Authorization:
+//     Bearer, or as the password of basic authentication, which browsers ask for. Its holder sees
+//     the page, the status and the feed, and may poll, resume and approve. The feed also has a
+//     token of its own, which opens nothing else.
+//   - Without a token, page, status and feed are for direct requests from this machine: to a
+//     loopback address, under a loopback name, without any sign of a proxy. A web page of another
+//     origin, open in a browser on this machine, is refused: it arrives under another name (DNS
+//     rebinding), or the browser says that it comes from another site.
 //
-// Everything else that the commands do (a backup, to forget a person, a replay) is served at the
-// socket alone.
+// Everything else that the commands do (a backup, an erasure, a replay) is served at the socket
+// alone.
 
 // HTTPOptions configure ServeHTTP.
 type HTTPOptions struct {

@@ -1,4 +1,4 @@
-// Package standby lets one of several doorbells work while the others wait, so that a machine may
+// Package standby lets one of several doorbells work while the others wait, so that one machine may
 // fail.
 //
 // One key in a bucket of NATS is the lease. Its holder works and renews it. A holder that dies

@@ -26,15 +26,16 @@
 // before it has seen the content is about the account, the sender or the recipient, and the same
 // for every mail: these wait, and none becomes a dead letter.
 //
-//	connection, TLS, greeting, EHLO,   anything but success        Retry of the receiver; in 5 minutes
-//	AUTH, MAIL FROM, RCPT TO, DATA                                 or more where the setup must be changed
-//	after the content                  4xx                         Retry
-//	                                   too large (552, x.3.4, x.2.3)  Refused, for certain
-//	                                   mailbox full, quota, limit, Retry of the receiver
-//	                                   relaying, sender
-//	                                   other 5xx                   Refused
-//	                                   no response                 Retry, unanswered: the Message-ID tells
-//	QUIT                               anything                    accepted already
+//	connection, TLS, greeting, EHLO,  anything but success       Retry of the receiver, in 5 minutes
+//	AUTH, MAIL FROM, RCPT TO, DATA                               or more if the setup must change
+//	after the content                 4xx                        Retry
+//	                                  too large (552, x.3.4,     Refused, for certain
+//	                                  x.2.3)
+//	                                  mailbox full, quota,       Retry of the receiver
+//	                                  limit, relaying, sender
+//	                                  other 5xx                  Refused
+//	                                  no response                Retry, unanswered
+//	QUIT                              anything                   accepted already
 //
 // # Mails that are not events
 //

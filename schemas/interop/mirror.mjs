@@ -34,7 +34,7 @@ function apply({ type, data, origin }) {
     case 'insertion.reappeared':
     case 'insertion.disappeared':
       console.log(`${data.agencyId}: ${type} ${data.propertyReferenceId}, episode ${data.episode}, ${origin}`);
-      if (data.truncated) console.log('  something was left out because it was too large: mostly the record');
+      if (data.truncated) console.log('  something was left out: mostly the record');
       break;
     default: // types that you do not need, and those of later versions
       console.log(`${data.agencyId}: ${type}`);

@@ -38,11 +38,13 @@
 // # What is requested
 //
 // Never more than the budget, whatever happens. A refusal (403, 401) stops all requests in its
-// scope until a person or another key ends the halt. Everything that fails is retried after a
-// growing back-off; that of a key survives a restart. Only watch.Classify says what an error means.
-// If there is no successful response for too long, an alarm raises an event, and its end raises
-// another; see the table in poller/watch. Each commit publishes a snapshot of the agency with its
-// alarms, which the status reads.
+// scope until a person or another key ends the halt, except trials: one request a day for a refused
+// insertion or refused contact requests, one for the latter when an insertion appears, and one
+// after a takeover. Everything that fails is retried after a growing back-off; that of a key
+// survives a restart. Only watch.Classify says what an error means. If there is no successful
+// response for too long, an alarm raises an event, and its end raises another; see the table in
+// poller/watch. Each commit publishes a snapshot of the agency with its alarms, which the status
+// reads.
 //
 // # The files
 //

@@ -2,7 +2,7 @@
 // itself. The metrics of the Go runtime and of the process are added.
 //
 // No metric contains a person, a key or a single insertion. Labels are the configured agencies, the
-// streams of the embedded server, the forwarders, and words from short fixed lists.
+// forwarders, types of events, HTTP statuses, versions, and words from short fixed lists.
 package metrics
 
 import (

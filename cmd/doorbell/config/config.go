@@ -35,7 +35,7 @@ type Base struct {
 	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Maximum size of the data in doorbell.db. An alarm is raised at 80 %; at 100 % the oldest published events are dropped early, and if that is not enough, polling waits."`
 	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Maximum size of the embedded stream."`
 	HTTPListen     string        `split_words:"true" is:"listen" default:"127.0.0.1:3667" desc:"Address of status page, feed, health, metrics and schemas, or off. On an address other than loopback, and behind a proxy, the page needs DOORBELL_HTTP_TOKEN, and the feed needs DOORBELL_HTTP_TOKEN or DOORBELL_FEED_TOKEN."`
-	HTTPToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters. If it is set, everything over HTTP except health, metrics and schemas needs it, on loopback too; it permits reading, polling, resuming and approving. Without a token, direct requests from this machine may only read."`
+	HTTPToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters. If it is set, everything over HTTP except health, metrics and schemas needs it, on loopback too; the feed also accepts DOORBELL_FEED_TOKEN. It permits reading, polling, resuming and approving. Without a token, direct requests from this machine may only read."`
 	FeedToken      Secret        `split_words:"true" is:"token" desc:"Token of at least 16 characters that opens only the feed of events."`
 	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names on the status page. Without DOORBELL_HTTP_TOKEN every user of this machine can open the page."`
 	PingURL        Secret        `split_words:"true" is:"address" desc:"Address that is called every minute while all is well (dead man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
@@ -107,16 +107,16 @@ type Poll struct {
 // of which needs the API key for it. Every receiver that has an address is used.
 type Forward struct {
 	SlackURL       PerAgency `split_words:"true" is:"address" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one per line in a file. Write a comma in an address as %2C."`
-	SlackAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.*; without it, they go to DOORBELL_SLACK_URL."`
-	SlackPeople    string    `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Slack shows: short is the first name and an initial, full adds e-mail, phone, and buttons to write and call."`
+	SlackAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.* except watch.baselined; without it, they go to DOORBELL_SLACK_URL."`
+	SlackPeople    string    `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Slack shows: short is the first name, an initial and the beginning of the message; full adds the whole name, e-mail, phone, company, address, more of the message, and buttons to write and call."`
 	TeamsURL       PerAgency `split_words:"true" is:"address" desc:"Address of a workflow in Microsoft Teams that starts when a webhook request is received: one for all, or by agency as DOORBELL_SLACK_URL."`
-	TeamsAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.*; without it, they go to DOORBELL_TEAMS_URL."`
+	TeamsAlertsURL PerAgency `split_words:"true" is:"address" desc:"Another one for access.* and watch.* except watch.baselined; without it, they go to DOORBELL_TEAMS_URL."`
 	TeamsPeople    string    `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Teams shows, as DOORBELL_SLACK_PEOPLE."`
 	EmailSMTP      string    `split_words:"true" is:"smtp" desc:"SMTP server: smtp://user@host:587, which must offer STARTTLS, or smtps://user@host:465."`
 	EmailPassword  Secret    `split_words:"true" desc:"Password of the user."`
 	EmailFrom      string    `split_words:"true" is:"sender" desc:"Sender, such as leads@agency.example or Leads <leads@agency.example>."`
 	EmailTo        PerAgency `split_words:"true" is:"recipients" desc:"Recipients, separated by semicolons: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency per line in a file."`
-	EmailAlertsTo  PerAgency `split_words:"true" is:"recipients" desc:"Other recipients for access.* and watch.*; without them, they go to those of DOORBELL_EMAIL_TO for all. watch.baselined is not mailed."`
+	EmailAlertsTo  PerAgency `split_words:"true" is:"recipients" desc:"Other recipients for access.* and watch.* except watch.baselined; without them, they go to those of DOORBELL_EMAIL_TO for all."`
 	EmailReportTo  PerAgency `split_words:"true" is:"recipients" desc:"Recipients of the weekly report, on Monday at 7 in DOORBELL_TIMEZONE, written as DOORBELL_EMAIL_TO: what happened to the leads, without personal data, with a table attached."`
 	EmailOpenimmo  bool      `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
 	Language       PerAgency `split_words:"true" default:"en" choice:"en,de,fr,it" desc:"Language of contact requests and insertions in Slack, Teams and mail, for all or by agency. Alerts are in English."`

@@ -23,7 +23,7 @@ import (
 type DLQCmd struct {
 	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that receivers permanently rejected, and why."`
 	Retry DLQRetryCmd `cmd:"" group:"commands" help:"Send them again."`
-	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Erase them."`
+	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Drop them."`
 }
 
 const noDeadLetters = "no dead letters"

@@ -68,7 +68,7 @@ func (f *PersonFlags) wanted(stdin io.Reader) (people.Wanted, error) {
 // ForgetCmd is `doorbell forget`.
 type ForgetCmd struct {
 	PersonFlags
-	DryRun bool `help:"Only show what is held, and exit with 0."`
+	DryRun bool `help:"Only show what is held. Exits with 1 if nothing is."`
 	Yes    bool `help:"Erase it."`
 	JSON   bool `name:"json" help:"Print JSON."`
 }

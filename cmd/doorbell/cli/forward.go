@@ -22,7 +22,7 @@ import (
 // ForwardCmd is `doorbell forward`.
 type ForwardCmd struct {
 	To   string `arg:"" enum:"${receivers}" placeholder:"${receivers_or}" help:"Kind of receiver: ${receivers_or}."`
-	Name string `placeholder:"NAME" help:"Name of the forwarder; with the same name it continues where it stopped. Default ${receivers_or}."`
+	Name string `placeholder:"NAME" help:"Name of the forwarder; with the same name it continues where it stopped. Default: the kind of receiver."`
 	Test bool   `help:"Send one event that is marked as a test, print the receiver's response, and exit."`
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }

@@ -44,7 +44,7 @@ func daemonError(err error, b config.Base) error {
 // PollCmd is `doorbell poll`.
 type PollCmd struct {
 	OneAgency
-	Reference string `arg:"" optional:"" help:"Poll only the insertion with this reference."`
+	Reference string `arg:"" optional:"" help:"Poll this insertion next."`
 }
 
 // Run has the daemon poll an agency now.

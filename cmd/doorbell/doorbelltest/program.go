@@ -1,9 +1,6 @@
 // Package doorbelltest runs the whole program for tests, in their process or as one of its own,
 // against a made-up API, NATS servers and fakes of the receivers. Its oracle compares the stream
 // with what the API knew, and searches every output for marked people and keys.
-// Package doorbelltest runs the whole program for tests, in their process or as one of its own,
-// against a made-up API, NATS servers and fakes of the receivers. Its oracle compares the stream
-// with what the API knew, and searches every output for marked people and keys.
 package doorbelltest
 
 import (

@@ -44,9 +44,9 @@ type Volatility struct {
 	rotating map[string]bool      // members that changed in most insertions of a page of this walk
 	walks    map[string]int       // walks in a row in which they did, by path
 
-	values map[member]uint64 // of members that are left out
-	moved  map[member]bool   // of those, without a record: have changed since they were last judged
-	since  time.Time         // when the first of them was read
+	values map[member]uint64    // of members that are left out
+	moved  map[member]time.Time // of those, without a record: when they last changed
+	since  time.Time            // when the first of them was read
 }
 
 // member is a member of one record.
@@ -147,12 +147,12 @@ func (v *Volatility) compare(
 ) {
 	for path, value := range left {
 		if v.since.IsZero() {
-			v.since, v.values, v.moved = at, map[member]uint64{}, map[member]bool{}
+			v.since, v.values, v.moved = at, map[member]uint64{}, map[member]time.Time{}
 		}
 		key := member{op, record, path}
 		was, known := v.values[key]
 		if known && was != value {
-			v.moved[member{op, "", path}] = true
+			v.moved[member{op, "", path}] = at
 		}
 		if known || len(v.values) < volatileValues {
 			v.values[key] = value
@@ -169,13 +169,10 @@ func (v *Volatility) LeaveOut(
 	var all []store.Volatile
 	for _, one := range state.Volatile {
 		if one.Operation == string(op) {
-			at := member{op, "", one.Path}
-			moved := v.moved[at]
-			delete(v.moved, at)
-			switch idle := o.At.Sub(one.Changed); {
-			case moved && idle >= stillSeen:
-				one.Changed = o.At
-			case !moved && seen && idle >= stillFor:
+			switch moved := v.moved[member{op, "", one.Path}]; {
+			case moved.Sub(one.Changed) >= stillSeen:
+				one.Changed = moved // what is remembered lags by an hour, so that few walks commit
+			case seen && o.At.Sub(one.Changed) >= stillFor && o.At.Sub(moved) >= stillFor:
 				continue
 			}
 		}

@@ -105,3 +105,22 @@ func TestMembersOfOneNameThatChangeInBothOperationsStayLeftOut(t *testing.T) {
 		}
 	}
 }
+
+func TestAMemberIsLeftOutForADayAfterItsLastChangeNotAfterTheOneThatIsRemembered(t *testing.T) {
+	const op = listings.OperationInsertions
+	var v Volatility
+	var state store.Agency
+	volatile := []string{"/views"}
+	for minute := 0; minute <= 55+24*60; minute += 5 {
+		o := Observation{AgencyID: "A100", At: epoch.Add(time.Duration(minute) * time.Minute)}
+		left := map[string]uint64{"/views": uint64(min(minute, 55))}
+		v.ObservePage([]Listed{{Insertion: listings.Insertion{Reference: "a#b##"}, At: o.At, Left: left}}, nil)
+		if e := v.LeaveOut(state, o, op, volatile); e.State != nil {
+			state = *e.State
+		}
+		volatile = nil
+		if isOut, want := len(state.Volatile) == 1, minute < 55+24*60; isOut != want {
+			t.Fatalf("%d minutes after the last change: left out %t, want %t", minute-55, isOut, want)
+		}
+	}
+}

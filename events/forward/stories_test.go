@@ -587,7 +587,7 @@ var stories = map[string]string{
 		start; wait 1m; a took 1-3; a sent 1 1 1; waiting a 0`,
 	"an hour's outage": `
 		digest 20; routes 1:a; start; a: down; lead A; wait 20m; lead B 9; wait 40m; waiting a 10; letters
-		a: up; wait 7m; a took 1-10; waiting a 0; letters`,
+		a: wakes 1; wait 7m; a took 1-10; waiting a 0; letters`,
 	"more are waiting than one message holds": `
 		digest 20; routes 1:a; start; stop; lead A 47; start; wait 1m; a took 1-47; a sent 20 20 7`,
 	"five make no digest":                                  `digest 20; routes 1:a; start; stop; lead A 5; start; wait 1m; a took 1-5; a sent 1 1 1 1 1`,

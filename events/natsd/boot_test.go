@@ -138,6 +138,7 @@ func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 }
 
 func TestAStreamTakenOfflineForADamagedConsumerIsRecreated(t *testing.T) {
+	t.Parallel()
 	o := onFolder(t)
 	s, _ := startAndLook(t, o)
 	_, js := connect(t, s)

@@ -245,6 +245,7 @@ func (b *bell) consumed(ctx context.Context) error {
 // TestADamagedMessageIsReplaced has one without headers under the id of an event, which the server
 // knows until it is restarted; also where the reply to its erasure is lost.
 func TestADamagedMessageIsReplaced(t *testing.T) {
+	t.Parallel()
 	for _, interrupted := range []bool{false, true} {
 		b := newBell(t)
 		b.o.Restart = b.server.Restart

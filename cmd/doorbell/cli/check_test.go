@@ -333,7 +333,6 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 
 func TestCheckReportsWhyAnExternalNATSIsUnreachable(t *testing.T) {
 	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100")
 	locked := doorbelltest.NatsServer(t, func(o *server.Options) { o.Authorization = "another-" + doorbelltest.Sentinel })
 	bare := doorbelltest.NatsServer(t, func(o *server.Options) { o.JetStream = false })
 	for url, words := range map[string][]string{
@@ -341,7 +340,11 @@ func TestCheckReportsWhyAnExternalNATSIsUnreachable(t *testing.T) {
 		bare.ClientURL():   {"JetStream is off for this NATS account", "set NATS_JS_DOMAIN if it is behind a leaf node"},
 		"nats://guest:" + doorbelltest.Sentinel + "@127.0.0.1:1": {"nats://127.0.0.1:1 does not answer within"},
 	} {
-		checked(t, s, exit.CodeFailed, check.SectionNATS, s.With("NATS_URL="+url, "NATS_TOKEN="+doorbelltest.Sentinel), words...)
+		t.Run(words[0], func(t *testing.T) {
+			t.Parallel()
+			s := doorbelltest.NewScene(t, "A100")
+			checked(t, s, exit.CodeFailed, check.SectionNATS, s.With("NATS_URL="+url, "NATS_TOKEN="+doorbelltest.Sentinel), words...)
+		})
 	}
 }
 

@@ -40,11 +40,13 @@ func RunTests(m *testing.M, process func() int, program Program, onDisk bool) {
 		os.Exit(process())
 	}
 	underTest = program
-	natsdtest.Parallel(4, 8)
-	debug.SetGCPercent(200) // a tenth of the time would go into garbage
+	natsdtest.Parallel(4, 16) // most tests wait: for NATS, leases, drains and the ends of processes
+	debug.SetGCPercent(200)   // a tenth of the time would go into garbage
 	memory := natsdtest.InMemory()
 	if onDisk || natsdtest.Given("test.bench") {
 		memory = ""
+	} else if os.Getenv("GOGC") == "" {
+		os.Setenv("GOGC", "400") // of the children: no test here measures their memory
 	}
 	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), memory), "dbt")
 	if err == nil {

@@ -99,6 +99,7 @@ func await[T any](t *testing.T, what string, c <-chan T) (v T) {
 }
 
 func TestTheOtherWorksImmediatelyAfterACleanEndOrAFailure(t *testing.T) {
+	t.Parallel()
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	await(t, "the turn of one", one.turn)
@@ -126,6 +127,7 @@ func TestTheOtherWorksImmediatelyAfterACleanEndOrAFailure(t *testing.T) {
 }
 
 func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
+	t.Parallel()
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn", one.turn)
@@ -282,6 +284,7 @@ func TestACopyIsWrittenAtTheStartAndAfterAHalt(t *testing.T) {
 
 // TestADeletedBucketIsMadeAgain is about buckets without which no doorbell of the pair could work.
 func TestADeletedBucketIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn of one", one.turn)
@@ -339,6 +342,7 @@ func (c slowConn) Read(p []byte) (int, error) {
 
 // TestACopyMayTakeLongToArrive is about a large store, or a slow line.
 func TestACopyMayTakeLongToArrive(t *testing.T) {
+	t.Parallel()
 	connect := natsAt(t)
 	one := start(t, connect(), "one")
 	turn := await(t, "the turn of one", one.turn)

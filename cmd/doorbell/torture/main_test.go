@@ -31,7 +31,6 @@ var only = flag.String("only", "", "strike only this call (kind:number), or live
 const scenesAtOnce = 8
 
 func TestMain(m *testing.M) {
-	natsdtest.Parallel(4, 16) // most tests wait: for leases, drains and the ends of processes
 	doorbelltest.RunTests(m, cli.Process, cli.Main, natsdtest.Given("rounds"))
 }
 

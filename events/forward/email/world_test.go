@@ -179,7 +179,10 @@ const (
 	endless = "endless" // an answer without an end
 )
 
-func (s *script) dial(context.Context, string, string) (net.Conn, error) {
+func (s *script) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if ctx.Err() != nil { // as a net.Dialer does: a pipe may take a whole mail before ctx closes it
+		return nil, ctx.Err()
+	}
 	serve := func(c net.Conn) {
 		defer c.Close()
 		s.serve(c)

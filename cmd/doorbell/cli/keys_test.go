@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/ops"
 )
 
 // rotation is a scene with a file of keys.
@@ -35,7 +37,12 @@ func TestARotationByTheKeyFileHaltsNothing(t *testing.T) {
 	sub.Request(t, s.Ring(t, "A100"))
 	sub.Request(t, s.Ring(t, "B200"))
 	reload("A100=" + doorbelltest.OtherKey + "\n") // B200 is retired
-	s.GoesOn(t, "A100", 5)                         // a request of B200 may still be on its way
+	doorbelltest.Eventually(t, "B200 is not watched", func() bool {
+		var status ops.Status
+		err := json.Unmarshal([]byte(doorbelltest.Run(t, s.Environ, "status", "--json").Stdout), &status)
+		return err == nil && len(status.Watch.Agencies) == 1
+	})
+	s.GoesOn(t, "A100", 5) // what was sent before may arrive late
 	asked := s.Asked("B200")
 	s.GoesOn(t, "A100", 30)
 	if n := s.Asked("B200"); n != asked {

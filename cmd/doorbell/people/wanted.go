@@ -53,7 +53,7 @@ func (w Wanted) Check() error {
 		return ErrNobody
 	case w.Email != "" && (err != nil || parsed.Address != w.email()):
 		return ErrEmail
-	case w.Phone != "" && len(digits(w.Phone)) < 6:
+	case w.Phone != "" && len(w.digits()) < 6:
 		return ErrPhone
 	}
 	return nil

@@ -113,6 +113,8 @@ func TestARequestThatMeansNobodyIsRefusedWithoutQuotingIt(t *testing.T) {
 		{Wanted{Email: " "}, ErrEmail},
 		{Wanted{Phone: "123"}, ErrPhone},
 		{Wanted{Phone: "nobody"}, ErrPhone},
+		{Wanted{Phone: "000000"}, ErrPhone}, // every number would contain what is left of it
+		{Wanted{Phone: "0000 44"}, ErrPhone},
 	} {
 		if err := c.wanted.Check(); !errors.Is(err, c.want) {
 			t.Errorf("case %d: %v", n, err)

@@ -59,8 +59,8 @@ func (p *PerAgency) Decode(text string) error {
 		case !named && len(entries) > 1:
 			return fmt.Errorf("entry %d names no agency; write A100=value, or one value for all",
 				i+1)
-		case value == "":
-			return fmt.Errorf("entry %d: agency %s has no value; write A100=value", i+1, agency)
+		case strings.Trim(value, "=") == "": // agency may be a key that ends in =
+			return fmt.Errorf("entry %d has no value; write A100=value", i+1)
 		case repeated:
 			return fmt.Errorf("entry %d: agency %s is named twice; remove one", i+1, agency)
 		case agency != AnyAgency:

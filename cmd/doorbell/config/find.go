@@ -46,7 +46,7 @@ func (r *reader) find(s *Setting) (text string) {
 		r.wrong(s.Name, "and "+named+" are both set; keep one of them")
 		return ""
 	case path != "":
-		s.Source = sourceFile + path
+		s.Source = sourceFile + quoted(path)
 		text = r.file(named, path)
 	case name != s.Name:
 		s.Source = sourceEnvironment + " " + name
@@ -82,7 +82,7 @@ func (r *reader) credential(name string) string {
 }
 
 // file returns the text of the file that a variable names; what is wrong with it is reported and
-// gives nothing. A path that looks like none may be the secret itself, and is not quoted.
+// gives nothing.
 func (r *reader) file(name, path string) string {
 	text, trouble := ReadFile(path)
 	if trouble == "" && strings.TrimSpace(text) == "" {
@@ -91,12 +91,19 @@ func (r *reader) file(name, path string) string {
 	switch {
 	case trouble == "":
 		return strings.TrimPrefix(text, "\uFEFF")
-	case strings.ContainsAny(path, "/."):
-		r.wrong(name, "names "+path+", which "+trouble)
 	default:
-		r.wrong(name, "does not name a file that can be read; write the path of one")
+		r.wrong(name, "names "+quoted(path)+", which "+trouble)
 	}
 	return ""
+}
+
+// quoted returns a path as people may see it. One that is not absolute may be the secret itself,
+// which somebody wrote into the variable of its file.
+func quoted(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return "a relative path"
 }
 
 // ReadFile reads a regular file, and says in words why it cannot.

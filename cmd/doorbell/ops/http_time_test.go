@@ -2,13 +2,18 @@ package ops
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"doorbell/events"
 )
 
 // pipes is a listener whose connections need no network, so that time can be virtual.
@@ -122,6 +127,44 @@ func TestAClientThatReadsNothingIsDisconnected(t *testing.T) {
 				t.Errorf("%s: the connection is still open: %v", path, err)
 			}
 			c.Close()
+		}
+	})
+}
+
+func TestAReaderAtTheSocketMayPauseInAListOfEventsButNotInABackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		part := make([]byte, 64<<10)
+		p, v := newPipes(), Verbs{
+			Events: func(context.Context, EventQuery) iter.Seq2[LoggedEvent, error] {
+				return func(yield func(LoggedEvent, error) bool) {
+					for yield(LoggedEvent{Event: events.Event{Data: json.RawMessage(`{}`)}}, nil) {
+					}
+				}
+			},
+			Backup: func(w io.Writer, sized func(int64)) (err error) {
+				for sized(1 << 40); err == nil; {
+					_, err = w.Write(part)
+				}
+				return err
+			},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- ServeSocket(ctx, p, v) }()
+		for request, cut := range map[string]bool{
+			"POST " + eventsPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}": false,
+			"GET " + backupPath + " HTTP/1.1\r\nHost: x\r\n\r\n":                         true,
+		} {
+			c := p.call(t, request)
+			time.Sleep(2*answerLimit + time.Second)
+			if _, err := c.Read(part); (err == io.EOF) != cut {
+				t.Errorf("%.20q after a pause: %v", request, err)
+			}
+			c.Close()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

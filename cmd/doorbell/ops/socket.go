@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// answerLimit is how long a reader may take nothing of an answer, however long all of it takes. As
-// long as a backup is under way, for instance, the store's file can only grow.
+// answerLimit is how long a reader over HTTP, or of a backup, may take nothing of an answer, however
+// long all of it takes. While a backup is under way, the store's file can only grow; a list of
+// events at the socket may wait for a pager.
 const answerLimit = 30 * time.Second
 
 // paced is a listener whose connections give each part of an answer its own time.
@@ -30,6 +31,17 @@ type pacedConn struct{ net.Conn }
 func (c pacedConn) Write(p []byte) (int, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(answerLimit)) // of a closed one Write says so
 	return c.Conn.Write(p)
+}
+
+// pacedWriter gives each part of an answer its own time where connections do not.
+type pacedWriter struct{ http.ResponseWriter }
+
+func (w pacedWriter) Write(p []byte) (int, error) {
+	err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(answerLimit))
+	if err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
 }
 
 // maxSocketPath is what every system takes for the path of a unix socket.
@@ -61,7 +73,7 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return paced{l}, nil
+	return l, nil
 }
 
 // ServeSocket answers the verbs at a socket until ctx ends, then returns nil.

@@ -248,7 +248,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent
 }
 
 func (v Verbs) serveBackup(w http.ResponseWriter, _ *http.Request) {
-	err := v.Backup(w, func(bytes int64) {
+	err := v.Backup(pacedWriter{w}, func(bytes int64) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.FormatInt(bytes, 10))
 	})

@@ -103,3 +103,39 @@ func TestNothingIsPublishedBeforePendingTasksAreDone(t *testing.T) {
 	must(t, r.RunOnce(t.Context()))
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
+
+func TestWhoIsErasedWhileTheirEventIsReplayedIsNotInTheStreamOfReplays(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	there := 0
+	for _, erased := range []bool{false, true} {
+		asked := 0
+		o := ReplayOptions{
+			Conn: b.o.Conn, Prefix: "listings", Stream: stream.Replays("LISTINGS"), Job: "x", Embedded: true,
+			Erased: func(events.Event) (bool, error) {
+				asked++
+				return erased && asked == 2, nil // after the first message
+			},
+		}
+		list := func(yield func(events.Event, error) bool) {
+			for _, e := range b.log.list("A100") {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		want := 2
+		if erased {
+			o.Job, want = "y", 1
+		}
+		done, err := Replay(t.Context(), o, list)
+		must(t, err)
+		s, err := b.js.Stream(t.Context(), o.Stream)
+		must(t, err)
+		there += want
+		if n := s.CachedInfo().State.Msgs; done.Published != want || n != uint64(there) {
+			t.Errorf("erased %t: %d published, and the stream holds %d", erased, done.Published, n)
+		}
+	}
+}

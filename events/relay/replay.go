@@ -38,7 +38,7 @@ type ReplayOptions struct {
 	Erased func(events.Event) (bool, error)
 }
 
-// Replayed is the progress of a replay.
+// Replayed counts what a replay did.
 type Replayed struct {
 	Published    int
 	AlreadyThere int // published by an earlier run of the job
@@ -60,9 +60,8 @@ func ValidJob(job string) error {
 // Replay publishes events again, on subjects of their own, which no consumer of the events stream
 // receives. An event keeps its id, sequence, time and payload; only its origin changes. Its
 // Nats-Msg-Id is <job>/<ce-id>. The stream of replays keeps events for a day and takes each id
-// once, so repeating a job publishes nothing twice. progress is called after each event.
+// once, so repeating a job publishes nothing twice.
 func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, error],
-	progress func(Replayed),
 ) (done Replayed, err error) {
 	if err := ValidJob(o.Job); err != nil {
 		return done, err
@@ -86,7 +85,6 @@ func Replay(ctx context.Context, o ReplayOptions, list iter.Seq2[events.Event, e
 		if err := o.publish(ctx, js, e, limit, &done); err != nil {
 			return done, fmt.Errorf("replay: %w", err)
 		}
-		progress(done)
 	}
 	return done, nil
 }
@@ -122,9 +120,17 @@ func (o ReplayOptions) publish(ctx context.Context, js jetstream.JetStream, e ev
 		return err
 	}
 	ack, err := js.PublishMsg(ctx, o.message(e, limit))
-	switch {
-	case err != nil:
+	if err != nil {
 		return cmp.Or(ctx.Err(), err)
+	}
+	if gone, err = o.Erased(e); gone { // meanwhile: the stream may have been searched before
+		replays := stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: 5 * time.Second}
+		_, err = replays.EraseAt(context.WithoutCancel(ctx), ack.Sequence)
+	}
+	if gone || err != nil {
+		return err
+	}
+	switch {
 	case ack.Duplicate:
 		done.AlreadyThere++
 	default:

@@ -29,7 +29,7 @@ func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest) (ops.ReplayAns
 		Conn: conn, Prefix: o.SubjectPrefix, Stream: r.Stream, Job: q.Job,
 		MaxBytes: int64(o.StreamMax), Manage: o.ManagesStream(), Embedded: a.server != nil,
 		Rate: q.Rate, Erased: erasedIn(a.store),
-	}, eventsOf(ops.Log{Store: a.store}.Events(ctx, q.Query)), func(relay.Replayed) {})
+	}, eventsOf(ops.Log{Store: a.store}.Events(ctx, q.Query)))
 	err = stream.Explain(conn, err)
 	r.Published, r.AlreadyThere = p.Published, p.AlreadyThere
 	log = log.With("published", p.Published, "already_there", p.AlreadyThere)

@@ -206,7 +206,6 @@ func DeadLetterConfig(prefix, listings string, retention time.Duration,
 		Subjects:    []string{deadSubjects(prefix)},
 		MaxBytes:    maxBytes,
 		MaxAge:      retention,
-		Replicas:    1,
 		Duplicates:  deadWindow,
 	})
 }

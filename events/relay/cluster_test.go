@@ -7,6 +7,7 @@ import (
 
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -56,6 +57,14 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	exactlyOnce(t, b.js, b.log, "B200", 0)
+	for _, name := range []string{stream.Replays("LISTINGS"), stream.DeadLetters("LISTINGS")} {
+		config := stream.Complete(jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}})
+		found, err := stream.Ensure(t.Context(), b.js, config, stream.Rights{Manage: true})
+		must(t, err)
+		if n := found.Info.Config.Replicas; n != 3 {
+			t.Errorf("%s has %d replicas", name, n)
+		}
+	}
 }
 
 // TestTheRelayContinuesOnAClusterThatHasForgottenIDs has a cluster that refuses none of the ids

@@ -77,7 +77,7 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 		err = ErrMissing
 	} else if missing {
 		f.Made = true
-		s, err = js.CreateStream(ctx, want)
+		s, err = create(ctx, js, want)
 	}
 	if err != nil {
 		return Found{}, fmt.Errorf("stream %s: %w", want.Name, err)
@@ -93,6 +93,33 @@ func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 		f.Different = Differences(want, f.Info.Config)
 	}
 	return f, Unfit(want, f.Info.Config)
+}
+
+// create creates a stream. One beside the events stream gets as many replicas as that one has.
+func create(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig,
+) (jetstream.Stream, error) {
+	for _, suffix := range []string{Replays(""), DeadLetters("")} {
+		if events, beside := strings.CutSuffix(c.Name, suffix); beside {
+			n, err := Replicas(ctx, js, events)
+			if err != nil {
+				return nil, err
+			}
+			c.Replicas = n
+		}
+	}
+	return js.CreateStream(ctx, c)
+}
+
+// Replicas returns how many replicas a stream has, 1 if it is missing.
+func Replicas(ctx context.Context, js jetstream.JetStream, name string) (int, error) {
+	s, err := js.Stream(ctx, name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return 1, nil
+	case err != nil:
+		return 0, err
+	}
+	return max(1, s.CachedInfo().Config.Replicas), nil
 }
 
 // Differences describes how a stream differs from the wanted configuration. It ignores what

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/events/stream"
 	"doorbell/store"
 )
 
@@ -94,7 +95,7 @@ func (t *Turn) copies(ctx context.Context) (jetstream.ObjectStore, error) {
 	}
 	copies, err := js.ObjectStore(ctx, CopyBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		replicas, err := t.o.replicas(ctx, js)
+		replicas, err := stream.Replicas(ctx, js, t.o.Stream)
 		if err != nil {
 			return nil, err
 		}

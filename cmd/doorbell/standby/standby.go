@@ -188,7 +188,7 @@ func (o Options) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	}
 	kv, err := js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		replicas, err := o.replicas(ctx, js)
+		replicas, err := stream.Replicas(ctx, js, o.Stream)
 		if err != nil {
 			return nil, err
 		}
@@ -198,18 +198,6 @@ func (o Options) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 		})
 	}
 	return kv, err
-}
-
-// replicas is how many replicas a bucket gets: as many as the stream of events has.
-func (o Options) replicas(ctx context.Context, js jetstream.JetStream) (int, error) {
-	s, err := js.Stream(ctx, o.Stream)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return 1, nil
-	case err != nil:
-		return 0, err
-	}
-	return max(1, s.CachedInfo().Config.Replicas), nil
 }
 
 // Holder returns the name of the pair and this process.

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -84,4 +85,21 @@ func TestASettledPageIsReadAgainWhereAnythingElseHasChanged(t *testing.T) {
 	if settles() {
 		t.Error("it is settled although members are left out")
 	}
+}
+
+func TestAPollIsJudgedByTheStateInTheStore(t *testing.T) {
+	a := anAgency(t)
+	must(t, a.p.store.Update(func(tx *store.Tx) error {
+		state, _ := tx.Agency(a.id)
+		state.SetBack = true // as the relay finds while the poller runs
+		return errors.Join(tx.PutAgency(a.id, state),
+			tx.PutInsertion(a.id, store.Insertion{Reference: "a#1##", Episode: 1}))
+	}))
+	p := &poll{a: a, reference: "a#1##"}
+	must(t, p.commit(func(prior watch.Prior) (watch.Effects, error) {
+		if !prior.State.SetBack {
+			t.Error("it does not know that the store was set back")
+		}
+		return watch.Effects{}, nil
+	}))
 }

@@ -451,3 +451,12 @@ func TestTheOrderOfAResponseDoesNotMatter(t *testing.T) {
 		}
 	})
 }
+
+func TestAnIdThatLooksLikeARepeatedOneIsReplaced(t *testing.T) {
+	for id, replaced := range map[string]bool{"7~0123456789abcdef": true, "7~0123": false, "~": false} {
+		got := boundedID(id)
+		if (got != id) != replaced || (store.ContactRequest{ID: got}).Given() != got {
+			t.Errorf("%s becomes %s", id, got)
+		}
+	}
+}

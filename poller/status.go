@@ -236,7 +236,8 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (access Access) {
 	x := watch.RestoreAccess(k.ID, tx.Halts(k.ID), time.Now())
 	x = x.After(x.Configure(k.Key, time.Now()), time.Now())
 	for s, h := range x.Halts {
-		if s.Scope != events.ScopeInsertion {
+		if s.Scope == events.ScopeAgency ||
+			s.Scope == events.ScopeContactRequests && access.Halt == nil {
 			access.Halt = &h
 		}
 	}

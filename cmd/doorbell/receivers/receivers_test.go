@@ -82,7 +82,7 @@ func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"agency;to\nA100,B200;webhook:https://h.example/a\n":                           "line 2, column 2 (to): entry 1 is for agencies with different templates; write a line for each",
+		"agency;to\nA100,B200;webhook:https://h.example/a\n":                           "line 2, column 2 (to): entry 1 is for agencies with different secrets or templates; write a line for each",
 		"agency;to\nA100;webhook:https://h.example/a\n*;webhook:https://h.example/a\n": "line 3, column 1: a receiver cannot be used: one address has two secrets or two templates",
 	} {
 		c, err := config.Read([]string{routesFile(t, text), template}, config.GroupForward)
@@ -92,6 +92,19 @@ func TestATemplateBelongsToTheWebhookOfItsAgency(t *testing.T) {
 		if _, err := Open(c, "test"); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+func TestALineForAgenciesWithDifferentSecretsIsRefused(t *testing.T) {
+	c, err := config.Read([]string{
+		routesFile(t, "agency;to\nA100,B200;webhook:https://h.example/a\n"),
+		"DOORBELL_WEBHOOK_SECRET=A100=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r",
+	}, config.GroupForward)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(c, "test"); err == nil || !strings.Contains(err.Error(), "different secrets or templates") {
+		t.Error(err)
 	}
 }
 

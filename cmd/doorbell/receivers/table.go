@@ -228,8 +228,9 @@ func (s *Set) readAddresses(l *Line, cell string) (wrong string) {
 			}
 			a.secrets, a.template = f.WebhookSecret.Revealed(of), f.WebhookTemplateFile.Revealed(of)
 			for _, other := range l.Filter.Agencies {
-				if text == "" && f.WebhookTemplateFile.Revealed(other) != a.template {
-					text = "is for agencies with different templates; write a line for each"
+				if text == "" && (f.WebhookTemplateFile.Revealed(other) != a.template ||
+					f.WebhookSecret.Revealed(other) != a.secrets) {
+					text = "is for agencies with different secrets or templates; write a line for each"
 				}
 			}
 		case "email":

@@ -116,7 +116,7 @@ type Daemon struct {
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all
 // others.
 func New(ctx context.Context, o Options) (*Daemon, error) {
-	o.Poller.API.Version = o.Version
+	o.Poller.API.Version = o.Agent(o.Version)
 	// of all pollers of the process
 	o.Poller.Metrics = cmp.Or(o.Poller.Metrics, poller.NewMetrics())
 	o.Zone = cmp.Or(o.Zone, time.UTC)

@@ -49,9 +49,10 @@ func open(t *testing.T, agency string) (*Daemon, *sandbox.Model) {
 	d, err := New(t.Context(), Options{
 		Base: config.Base{
 			DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Retention: time.Hour,
-			StoreMax: 8 << 20, StreamMax: 1 << 30,
+			StoreMax: 8 << 20, StreamMax: 1 << 30, Instance: "staging",
 		},
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Version: "1.0",
+		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: server.URL}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: listed(agency),
@@ -256,6 +257,30 @@ func TestAStoreThatWasSetBackTreatsAsOldWhatTheStreamNoLongerHolds(t *testing.T)
 			t.Errorf("set back: %t, announced: %v", setBack, created)
 		}
 	}
+}
+
+func TestRequestsToTheAPINameTheInstallation(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t, "A100")
+	if got := a.o.Poller.API.Version; got != "1.0 (staging)" {
+		t.Errorf("User-Agent: doorbell/%s", got)
+	}
+}
+
+// TestDeadLettersAreCountedWithoutReceivers, as beside a forwarder that runs alone.
+func TestDeadLettersAreCountedWithoutReceivers(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t, "A100")
+	c := forward.DeadLetterConfig("listings", "LISTINGS", time.Hour, 1<<20)
+	must(t, forward.EnsureDeadLetters(t.Context(), a.conn, c, true))
+	_, err := a.conn.Request("listings.dlq.slack.A100.x", nil, patience)
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.keepDeadLetters(ctx) }()
+	eventually(t, "it is counted", func() bool { return a.deadLetters.Load() == 1 })
+	stop()
+	must(t, <-ended)
 }
 
 func TestNewAgenciesAndKeysReplaceTheFormerOnes(t *testing.T) {

@@ -160,9 +160,6 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) error {
 				o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error())
 			}
 		}
-		if o.Receivers == nil {
-			return
-		}
 		if n, err := a.letters().Count(ctx); err == nil {
 			a.deadLetters.Store(n)
 		}

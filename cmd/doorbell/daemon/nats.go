@@ -106,7 +106,7 @@ func (a *Daemon) setBack(agency string) error {
 	return a.store.Update(func(tx *store.Tx) error {
 		state, known := tx.Agency(agency)
 		if !known || state.SetBack {
-			return nil
+			return store.ErrUnchanged
 		}
 		state.SetBack = true
 		return tx.PutAgency(agency, state)

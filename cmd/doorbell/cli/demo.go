@@ -125,7 +125,7 @@ What already exists is learned first and not announced. Then, as it happens:
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(running) }()
-	for !d.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
+	for !d.Health().Ready && ctx.Err() == nil && len(ended) == 0 { // until there is a stream
 		time.Sleep(10 * time.Millisecond)
 	}
 	count := 0

@@ -42,10 +42,7 @@ func (f EventForm) print(ctx context.Context, p *program, list iter.Seq2[ops.Log
 	text func(e ops.LoggedEvent, width int) string,
 ) (n int, err error) {
 	width := p.terminalOf(p.stdout).Width
-	put := func(e ops.LoggedEvent) error {
-		_, err := fmt.Fprintln(p.stdout, text(e, width))
-		return err
-	}
+	put := func(e ops.LoggedEvent) error { return p.print(text(e, width)) }
 	switch {
 	case f.CSV:
 		put, err = csvOf(p.stdout)

@@ -89,6 +89,11 @@ func TestADaemonStopsInTimeWhileNATSHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// a commit of so much could last as long
+	doorbelltest.Eventually(t, "all are in the log", func() bool {
+		progress, err := a.Store().Progress()
+		return err == nil && progress["A100"].Pending >= 60
+	})
 	s.GoesOn(t, "A100", 30)
 	stop()
 	begin := time.Now()

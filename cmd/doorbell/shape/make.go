@@ -198,7 +198,7 @@ func (m *maker) scalar(b []byte, name, text string, inRecord bool) []byte {
 		return fmt.Appendf(b, "\"broken %d\xff\"", n)
 	}
 	var count int
-	if _, err := fmt.Sscanf(form, "date of %d numbers", &count); err == nil {
+	if _, err := fmt.Sscanf(form, "date of %d numbers", &count); err == nil && 0 <= count && count <= 7 {
 		at := m.now.Add(-time.Duration(1000*m.page+n) * 97 * time.Minute)
 		all := []int{at.Year(), int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second(), 0}
 		return append(append(append(b, '['),

@@ -59,8 +59,12 @@ func TestAClusterWhoseLeaderIsKilledGetsEveryEventOnce(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "B200", 0)
 	for _, name := range []string{stream.Replays("LISTINGS"), stream.DeadLetters("LISTINGS")} {
 		config := stream.Complete(jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}})
-		found, err := stream.Ensure(t.Context(), b.js, config, stream.Rights{Manage: true})
-		must(t, err)
+		var found stream.Found
+		eventually(t, "the cluster makes "+name, func() bool {
+			var err error
+			found, err = stream.Ensure(t.Context(), b.js, config, stream.Rights{Manage: true})
+			return err == nil
+		})
 		if n := found.Info.Config.Replicas; n != 3 {
 			t.Errorf("%s has %d replicas", name, n)
 		}
@@ -74,9 +78,10 @@ func TestTheRelayContinuesOnAClusterThatHasForgottenIDs(t *testing.T) {
 	b := clusterBell(t, natsdtest.Start(t))
 	narrow := b.o.StreamConfig()
 	narrow.Duplicates = 100 * time.Millisecond
-	if _, err := b.js.CreateStream(t.Context(), narrow); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the cluster makes the stream", func() bool {
+		_, err := b.js.CreateStream(t.Context(), narrow)
+		return err == nil
+	})
 	b.log.ring(t, "A100", 3)
 	r := b.relay()
 	r.session.maxMessage = 1 << 20

@@ -161,7 +161,7 @@ var wrongInputs = []struct{ environ, about, says string }{
 	{"API_KEY= && API_KEYS=A100=Bearer " + secret, "API_KEYS", "for A100 contains more than a key"},
 	{"API_KEY= && API_KEYS=A100=a\n" + secret, "API_KEYS", "entry 2 names no agency; write A100=value"},
 	{"API_KEY= && API_KEYS=A100=", "API_KEYS", "entry 1 has no value; write A100=value"},
-	{"API_KEY= && API_KEYS=" + secret + "==", "API_KEYS", ""},
+	{"API_KEY= && API_KEYS=" + secret + "==", "API_KEYS", "entry 1 has no value"},
 	{"API_KEY= && API_KEY_FILE=https://api.example/" + secret, "API_KEY_FILE", "names a relative path, which does not exist; create the file"},
 	{"API_KEYS=A100=a,A100=b", "API_KEYS", "A100 is named twice"},
 	{"API_KEYS=*=" + secret, "API_KEYS", "keep one"},
@@ -352,6 +352,15 @@ func TestASecretComesFromAFileWithoutItsLineEnd(t *testing.T) {
 		if c.Agencies[0].Key.Reveal() != secret || c.Settings[at].Source != "file "+file {
 			t.Errorf("%q was read as another key, from %s", text, c.Settings[at].Source)
 		}
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("key", []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := mustRead(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=key"))
+	at := slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == "DOORBELL_API_KEY" })
+	if got := c.Settings[at].Source; got != "file key" {
+		t.Errorf("a relative path: %s", got)
 	}
 	for text, says := range map[string]string{
 		" \n": "is empty", strings.Repeat("x", 1<<20+1): "at most 1 MiB", secret + "\nsecond": "write the key alone",

@@ -47,7 +47,9 @@ func (r *reader) find(s *Setting) (text string) {
 		return ""
 	case path != "":
 		s.Source = sourceFile + quoted(path)
-		text = r.file(named, path)
+		if text = r.file(named, path); text != "" {
+			s.Source = sourceFile + path
+		}
 	case name != s.Name:
 		s.Source = sourceEnvironment + " " + name
 	case text != "":
@@ -81,24 +83,22 @@ func (r *reader) credential(name string) string {
 	return path
 }
 
-// file returns the text of the file that a variable names; what is wrong with it is reported and
-// gives nothing.
+// file returns the text of the file that a variable names. A problem is reported, and gives an empty
+// text.
 func (r *reader) file(name, path string) string {
 	text, trouble := ReadFile(path)
 	if trouble == "" && strings.TrimSpace(text) == "" {
 		trouble = "is empty; write the value into it"
 	}
-	switch {
-	case trouble == "":
-		return strings.TrimPrefix(text, "\uFEFF")
-	default:
+	if trouble != "" {
 		r.wrong(name, "names "+quoted(path)+", which "+trouble)
+		return ""
 	}
-	return ""
+	return strings.TrimPrefix(text, "\uFEFF")
 }
 
-// quoted returns a path as people may see it. One that is not absolute may be the secret itself,
-// which somebody wrote into the variable of its file.
+// quoted returns a path that could not be read, for people. One that is not absolute may be the
+// secret itself, written into the variable of its file by mistake.
 func quoted(path string) string {
 	if filepath.IsAbs(path) {
 		return path

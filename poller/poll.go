@@ -375,7 +375,7 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 			return watch.Effects{},
 				fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 		}
-		state, _ := tx.Agency(id) // others write it too, such as whoever finds that the store was set back
+		state, _ := tx.Agency(id) // not the snapshot: the relay notes here that the store was set back
 		return decide(watch.Prior{
 			State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference),
 			Record:    func() []byte { return tx.Record(id, p.reference) },

@@ -89,7 +89,8 @@ func TestADaemonStopsInTimeWhileNATSHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// a commit of so much could last as long
+	// The store closes after the commit that is under way: this one is of 6 MB, and takes seconds on
+	// a busy machine.
 	doorbelltest.Eventually(t, "all are in the log", func() bool {
 		progress, err := a.Store().Progress()
 		return err == nil && progress["A100"].Pending >= 60

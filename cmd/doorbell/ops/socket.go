@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// answerLimit is how long a reader over HTTP, or of a backup, may take nothing of an answer, however
-// long all of it takes. While a backup is under way, the store's file can only grow; a list of
-// events at the socket may wait for a pager.
+// answerLimit is how long a client over HTTP, or one that receives a backup, may go without reading,
+// however long the whole answer takes. While a backup is under way the store's file can only grow.
+// A list of events at the socket may wait: a pager may show it.
 const answerLimit = 30 * time.Second
 
 // paced is a listener whose connections give each part of an answer its own time.

@@ -92,7 +92,7 @@ func Read(r io.Reader) (File, error) {
 		known := r.Operation == Insertions || r.Operation == ContactRequests
 		if !known || r.Status < 200 || r.Status > 599 || r.Records < 0 {
 			return f, fmt.Errorf("response %d: unknown operation, a status that cannot be served, "+
-				"or fewer than 0 records", n+1)
+				"or a negative number of records", n+1)
 		}
 		var err error
 		if r.root, err = parse(r.Body); r.Kind == kindJSON && err != nil {

@@ -333,7 +333,7 @@ func TestASecondDoorbellIsWarnedAboutAndDoublesNothing(t *testing.T) {
 		}
 		stopFirst()
 		stopSecond()
-		if len(first.rivals)+len(second.rivals) == 0 {
+		if len(first.Status().Rivals)+len(second.Status().Rivals) == 0 {
 			t.Error("neither was warned")
 		}
 		exactlyOnce(t, b.js, b.log, "A100", 0)

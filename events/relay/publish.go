@@ -151,7 +151,7 @@ func (r *Relay) meetOthers(ctx context.Context) error {
 		case err != nil: // not written by a doorbell
 		case e.StoreID != r.o.StoreID:
 			if e.RecordedTime.After(r.started) {
-				r.rival(agency)
+				r.rival(agency, e.RecordedTime)
 			}
 		default:
 			behind, err := r.behind(e)

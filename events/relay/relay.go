@@ -162,7 +162,6 @@ type Relay struct {
 
 	mu     sync.Mutex
 	status Status
-	rivals map[string]bool // agencies that another store publishes, which was logged
 }
 
 // New checks the options and makes a relay. It makes no network calls.
@@ -179,9 +178,12 @@ func New(o Options) (*Relay, error) {
 	return &Relay{
 		o: o, js: js, started: now,
 		stream:   stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait, Alone: o.Embedded},
-		appended: make(chan struct{}, 1), working: make(chan struct{}, 1), rivals: map[string]bool{},
+		appended: make(chan struct{}, 1), working: make(chan struct{}, 1),
 		session: session{doubt: map[uint64]bool{}, newest: map[string]uint64{}},
-		status:  Status{Turned: now, Published: map[events.Type]uint64{}, Failures: map[string]uint64{}},
+		status: Status{
+			Turned: now, Published: map[events.Type]uint64{}, Failures: map[string]uint64{},
+			Rivals: map[string]time.Time{},
+		},
 	}, nil
 }
 

@@ -23,6 +23,9 @@ type Status struct {
 
 	Published map[events.Type]uint64 // events that the stream stored since the relay was made
 	Failures  map[string]uint64      // failed attempts by reason; see reason
+
+	// Rivals are agencies that a second doorbell publishes, and when its newest event was recorded.
+	Rivals map[string]time.Time
 }
 
 // Status never waits for the network.
@@ -31,6 +34,7 @@ func (r *Relay) Status() Status {
 	defer r.mu.Unlock()
 	s := r.status
 	s.Published, s.Failures = maps.Clone(s.Published), maps.Clone(s.Failures)
+	s.Rivals = maps.Clone(s.Rivals)
 	return s
 }
 
@@ -56,11 +60,11 @@ func (r *Relay) note(err error) {
 	}
 }
 
-// rival warns, once, that another doorbell publishes the agency.
-func (r *Relay) rival(agency string) {
+// rival notes that another doorbell publishes the agency, and warns the first time.
+func (r *Relay) rival(agency string, recorded time.Time) {
 	r.mu.Lock()
-	warned := r.rivals[agency]
-	r.rivals[agency] = true
+	_, warned := r.status.Rivals[agency]
+	r.status.Rivals[agency] = recorded
 	r.mu.Unlock()
 	if !warned {
 		r.o.Logger.Warn("another doorbell also publishes this agency", "agency", agency,

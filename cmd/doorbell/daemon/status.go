@@ -47,6 +47,11 @@ func (a *Daemon) status() (ops.Status, error) {
 		},
 		PublishFailures: r.Failures,
 	}
+	for _, id := range slices.Sorted(maps.Keys(r.Rivals)) {
+		if time.Since(r.Rivals[id]) < time.Hour {
+			s.NATS.Rivals = append(s.NATS.Rivals, id)
+		}
+	}
 	for n := range s.Watch.Agencies {
 		w := &s.Watch.Agencies[n]
 		p := progress[w.AgencyID]

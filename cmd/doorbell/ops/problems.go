@@ -49,7 +49,7 @@ func (s Status) Problems() (list []Problem) {
 	for _, a := range InOrder(s.Watch.Agencies) {
 		all = append(all, s.agencyProblems(a)...)
 	}
-	all = slices.Concat(all, s.natsProblems(), s.forwarderProblems())
+	all = slices.Concat(all, s.natsProblems(), s.rivalProblems(), s.forwarderProblems())
 	slices.SortStableFunc(all, func(x, y Problem) int {
 		return cmp.Compare(x.Level(), y.Level()) // "bad" before "warn"
 	})
@@ -258,6 +258,18 @@ func (s Status) natsProblems() []Problem {
 			Number(waiting) +
 			" waiting). doorbell retries by itself.",
 	}}
+}
+
+func (s Status) rivalProblems() (all []Problem) {
+	for _, id := range s.NATS.Rivals {
+		all = append(all, Problem{
+			Title: "A second doorbell also publishes " + id, Who: []string{id},
+			many: "agencies are also published by a second doorbell",
+			Text: "Both send requests to the API; contact requests are still stored only once. " +
+				"Stop one of them.",
+		})
+	}
+	return all
 }
 
 func (s Status) forwarderProblems() (all []Problem) {

@@ -66,6 +66,8 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		{"The store is full: polling stopped until there is room", func(s *Status) { s.Store.Full, s.Store.Alarm = true, true }},
 		{"NATS is not connected", func(s *Status) { s.NATS.Connected = false }},
 		{"NATS does not accept events", func(s *Status) { s.NATS.Problem = "stream is missing" }},
+		{"A second doorbell also publishes A100", func(s *Status) { s.NATS.Rivals = []string{"A100"} }},
+		{"2 agencies are also published by a second doorbell", func(s *Status) { s.NATS.Rivals = []string{"A100", "B200"} }},
 		{"", func(s *Status) { s.Relay[0].OldestWaiting = lately }},
 		{"Events are not published", func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, lately }},
 

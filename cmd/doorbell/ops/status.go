@@ -96,6 +96,8 @@ type NATSStatus struct {
 	Problem   string `json:"problem,omitempty"`
 	// of the embedded server, because it took nothing; since the start of the process
 	Restarts int `json:"restarts,omitempty"`
+	// agencies of which another doorbell published an event in the last hour
+	Rivals []string `json:"rivals,omitempty"`
 }
 
 // RelayStatus is how far an agency's event log is published.

@@ -161,3 +161,24 @@ func TestAHaltThatIsResumedWhileItIsRenewedEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestAPlaceThatTwoPollsFindAtOnceIsAnnouncedOnce gives the second poll the snapshot that both read.
+func TestAPlaceThatTwoPollsFindAtOnceIsAnnouncedOnce(t *testing.T) {
+	a := anAgency(t)
+	find := func(path string, at time.Time) {
+		t.Helper()
+		place := listings.Place{Known: true, Path: path}
+		must(t, a.locate(listings.OperationContactRequests, "a#1##", place, 1, at))
+	}
+	now := time.Now()
+	find("/content", now)
+	both := a.published()
+	find("/items", now)
+	a.snapshot.Store(&both)
+	find("/items", now.Add(2*placeEvery))
+	log, err := a.p.store.Events(0, 10, 1<<20)
+	must(t, err)
+	if len(log) != 1 || log[0].Type != events.TypeWatchSchemaDrifted {
+		t.Errorf("%d events are in the log", len(log))
+	}
+}

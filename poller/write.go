@@ -186,15 +186,20 @@ func placeOf(state store.Agency, op listings.Operation) listings.Place {
 func (a *agency) locate(op listings.Operation, reference string, shown listings.Place, records int,
 	at time.Time,
 ) error {
-	before := a.place(op)
-	if !shown.Known || records == 0 || before == shown {
+	if !shown.Known || records == 0 || a.place(op) == shown {
 		return nil
 	}
 	a.mu.Lock()
 	h := a.health[op]
-	announce := before.Known && at.Sub(h.placeAnnounced) >= placeEvery
+	last := h.placeAnnounced
 	a.mu.Unlock()
+	announce := false
 	err := a.commitState(func(state *store.Agency, e *watch.Effects) {
+		before := placeOf(*state, op)
+		if before == shown { // another poll that was under way committed it meanwhile
+			return
+		}
+		announce = before.Known && at.Sub(last) >= placeEvery
 		o := state.Operation(string(op))
 		o.Path, o.Located = shown.Path, true
 		state.SetOperation(string(op), o)

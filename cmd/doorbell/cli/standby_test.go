@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -14,7 +13,8 @@ import (
 	"doorbell/events/relay"
 )
 
-// lease is that of a pair of doorbells, of which the test plays the other one, machine-one.
+// lease is that of a pair of doorbells, of which the test plays the other one, machine-one. It does
+// not expire: the test does not renew it.
 type lease struct {
 	*testing.T
 	jetstream.KeyValue
@@ -22,7 +22,7 @@ type lease struct {
 
 func leaseOf(t *testing.T, js jetstream.JetStream) lease {
 	t.Helper()
-	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket, TTL: 20 * time.Second})
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: standby.Bucket})
 	must(t, err)
 	return lease{t, kv}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -126,14 +127,19 @@ func TestTheOtherWorksImmediatelyAfterACleanEndOrAFailure(t *testing.T) {
 	await(t, "the turn of three", three.turn)
 }
 
+// taken is a turn that renews its lease only when the test says so.
+func taken(t *testing.T, conn stream.Conn) *Turn {
+	t.Helper()
+	turn, _, err := take(t.Context(), Options{Conn: conn, Stream: "LISTINGS", Name: "pair", Holder: Holder{Name: "one", ID: "one"}})
+	must(t, err)
+	return turn
+}
+
 func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
 	t.Parallel()
 	connect := natsAt(t)
-	one := start(t, connect(), "one")
-	turn := await(t, "the turn", one.turn)
-	js := jetStream(t, connect())
-	kv, err := js.KeyValue(t.Context(), Bucket)
-	must(t, err)
+	turn := taken(t, connect())
+	kv := turn.kv
 	if _, err := kv.PutString(t.Context(), "pair", `{"name":"other","id":"other"}`); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +157,7 @@ func TestALeaseThatAnotherProcessTookIsLost(t *testing.T) {
 
 // TestARenewalWhoseReplyWasLostCounts is about a revision that this process wrote without receiving the reply.
 func TestARenewalWhoseReplyWasLostCounts(t *testing.T) {
-	one := start(t, natsAt(t)(), "one")
-	turn := await(t, "the turn", one.turn)
+	turn := taken(t, natsAt(t)())
 	if _, err := turn.kv.Update(t.Context(), "pair", turn.value, turn.revision); err != nil {
 		t.Fatal(err)
 	}
@@ -168,17 +173,19 @@ func TestARenewalWhoseReplyWasLostCounts(t *testing.T) {
 }
 
 func TestALeaseIsOverForItsHolderBeforeTheServerDropsIt(t *testing.T) {
-	for name, good := range map[string]time.Time{
-		"after 15 s":         time.Now().Add(-validFor),
-		"as the server says": {},
-	} {
-		if l := (&Turn{good: good}); l.Valid() {
-			t.Errorf("it is relied on though it is over %s", name)
+	synctest.Test(t, func(t *testing.T) {
+		for name, good := range map[string]time.Time{
+			"after 15 s":         time.Now().Add(-validFor),
+			"as the server says": {},
+		} {
+			if l := (&Turn{good: good}); l.Valid() {
+				t.Errorf("it is relied on though it is over %s", name)
+			}
 		}
-	}
-	if l := (&Turn{good: time.Now().Add(-validFor + time.Second)}); !l.Valid() {
-		t.Error("it is over too early")
-	}
+		if l := (&Turn{good: time.Now().Add(-validFor + 1)}); !l.Valid() {
+			t.Error("it is over too early")
+		}
+	})
 	if validFor >= ttl {
 		t.Error("the server drops it first")
 	}
@@ -362,10 +369,10 @@ func TestACopyMayTakeLongToArrive(t *testing.T) {
 }
 
 // TestTheRemainsOfAnInterruptedCopyAreRemoved: a part that stayed would hold people until it
-// expires, even if they are erased meanwhile.
+// expires, even if they are erased meanwhile. Over its slow line the copy takes seconds.
 func TestTheRemainsOfAnInterruptedCopyAreRemoved(t *testing.T) {
 	connect := natsAt(t)
-	one := start(t, connect(), "one")
+	one := start(t, connect(&slowLine{rate: 1 << 14}), "one")
 	turn := await(t, "the turn", one.turn)
 	path := filepath.Join(one.dir, "forward", "large.json")
 	large := make([]byte, 64<<20)

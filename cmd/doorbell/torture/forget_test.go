@@ -198,7 +198,7 @@ func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, url = m.start(t)
-	doorbelltest.Has(t, d.Stderr.String(), "the store held data of erased people: it is erased again")
+	d.Stderr.Await(t, "the store held data of erased people: it is erased again")
 	d.Stderr.Await(t, "erasure finished")
 	m.GoesOn(t, "A100", 30)
 	doorbelltest.SubscribeTo(t, url).Request(t, m.Ring(t, "A100"))

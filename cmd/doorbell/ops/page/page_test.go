@@ -300,35 +300,38 @@ func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
 }
 
 func TestTheFiguresCountTheLeadsOfADayAndHoursWithoutAWatchAreHatched(t *testing.T) {
-	at := time.Now().UTC()
-	hour := func(ago int) time.Time { return at.Truncate(time.Hour).Add(-time.Duration(ago) * time.Hour) }
-	for name, c := range map[string]struct {
-		halted, left time.Time
-		hatched      int
-		says         string
-	}{
-		"watched for six hours":       {hatched: 18, says: "Leads in 24 hours 2 2 in this hour "},
-		"halted for two hours":        {halted: hour(2), hatched: 20, says: "Leads in 24 hours 2 2 in this hour 1 agency halted"},
-		"no process for three hours":  {left: hour(3), hatched: 21, says: " s ago A100 Leads in 24 hours"},
-		"requests stay below a limit": {hatched: 18, says: "Requests a second 2.5 of 5 900 requests since the start"},
-	} {
-		a := poller.AgencyStatus{AgencyID: "A100", State: "watching", WatchStart: hour(5).Add(time.Minute)}
-		if !c.halted.IsZero() {
-			a.State, a.Halts = "halted", []poller.HaltStatus{{Scope: events.ScopeAgency, Since: c.halted}}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * time.Minute) // from a full hour: none is passed meanwhile
+		at := time.Now().UTC()
+		hour := func(ago int) time.Time { return at.Truncate(time.Hour).Add(-time.Duration(ago) * time.Hour) }
+		for name, c := range map[string]struct {
+			halted, left time.Time
+			hatched      int
+			says         string
+		}{
+			"watched for six hours":       {hatched: 18, says: "Leads in 24 hours 2 2 in this hour "},
+			"halted for two hours":        {halted: hour(2), hatched: 20, says: "Leads in 24 hours 2 2 in this hour 1 agency halted"},
+			"no process for three hours":  {left: hour(3), hatched: 21, says: " s ago A100 Leads in 24 hours"},
+			"requests stay below a limit": {hatched: 18, says: "Requests a second 2.5 of 5 900 requests since the start"},
+		} {
+			a := poller.AgencyStatus{AgencyID: "A100", State: "watching", WatchStart: hour(5).Add(time.Minute)}
+			if !c.halted.IsZero() {
+				a.State, a.Halts = "halted", []poller.HaltStatus{{Scope: events.ScopeAgency, Since: c.halted}}
+			}
+			o := of(t, ops.Status{Watch: poller.Status{
+				At: at, RequestsPerSecond: 5, Effective: 5, LastMinute: 150, Requests: 900, Agencies: []poller.AgencyStatus{a},
+			}}, lead("1", ""), lead("2", ""))
+			err := o.Store.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{LastCompleteWalk: c.left}) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := asked(o, "/").Body.String()
+			if n := strings.Count(page, `class="away"`); n != c.hatched || !strings.Contains(words(page), c.says) {
+				t.Errorf("%s: %d hours are hatched, want %d, or it lacks %q:\n%s", name, n, c.hatched, c.says, words(page))
+			}
+			if !strings.Contains(page, "2 leads in the last 24 hours, at most 2 in an hour") {
+				t.Errorf("%s: the chart says something else", name)
+			}
 		}
-		o := of(t, ops.Status{Watch: poller.Status{
-			At: at, RequestsPerSecond: 5, Effective: 5, LastMinute: 150, Requests: 900, Agencies: []poller.AgencyStatus{a},
-		}}, lead("1", ""), lead("2", ""))
-		err := o.Store.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{LastCompleteWalk: c.left}) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		page := asked(o, "/").Body.String()
-		if n := strings.Count(page, `class="away"`); n != c.hatched || !strings.Contains(words(page), c.says) {
-			t.Errorf("%s: %d hours are hatched, want %d, or it lacks %q:\n%s", name, n, c.hatched, c.says, words(page))
-		}
-		if !strings.Contains(page, "2 leads in the last 24 hours, at most 2 in an hour") {
-			t.Errorf("%s: the chart says something else", name)
-		}
-	}
+	})
 }

@@ -33,10 +33,17 @@ func misbehave(fault string, rule sandbox.Rule) func(d *day) {
 
 func behave(d *day) { d.model.SetFault(nil) }
 
+// failThenBehave ends an outage in which some responses are good: a walk of each agency fails first.
+func failThenBehave(d *day) {
+	misbehave("503", sandbox.Rule{Share: 1})(d)
+	time.Sleep(5 * time.Minute)
+	behave(d)
+}
+
 var outages = []outage{
 	{"the API is down", 24 * time.Hour, (*day).disconnect, (*day).connect, "the API does not answer", "the API answers again"},
 	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API throttles a key", "the API accepts the key again"},
-	{"503 to some", 6 * time.Hour, misbehave("503", sandbox.Rule{Share: 0.5}), behave, "503", "walks are complete again"},
+	{"503 to some", 6 * time.Hour, misbehave("503", sandbox.Rule{Share: 0.5}), failThenBehave, "503", "walks are complete again"},
 	{
 		"contact requests cannot be read", 6 * time.Hour,
 		misbehave("html", sandbox.Rule{Share: 0.4, Operation: sandbox.OperationContactRequests}), behave,
@@ -76,16 +83,16 @@ func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
 	}
 }
 
-// live goes through a quiet hour, the outage, and two hours after it.
+// live goes through a quiet hour, the outage, and two hours after it; in one round through less.
 func (o outage) live(t *testing.T, seed uint64, dir string) {
 	d := newDay(t, seed, dir)
 	defer d.end()
 	d.options.Log = slog.New(cli.NewDedupe(slog.NewJSONHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
 	d.options.Poller.PollInterval, d.options.Poller.WalkInterval = 30*time.Second, 2*time.Minute
 	d.begin()
-	quiet := time.Hour
+	quiet, after := time.Hour, 2*time.Hour
 	if *rounds == 1 {
-		quiet, o.lasts = 10*time.Minute, min(o.lasts, time.Hour)
+		quiet, after, o.lasts = 10*time.Minute, 40*time.Minute, min(o.lasts, time.Hour)
 	}
 	time.Sleep(quiet)
 	d.log.Reset()
@@ -99,11 +106,11 @@ func (o outage) live(t *testing.T, seed uint64, dir string) {
 	during := d.log.String()
 	d.log.Reset()
 	o.end(d)
-	time.Sleep(2 * time.Hour)
+	time.Sleep(after)
 	synctest.Wait()
 	o.judge(t, began, during)
-	if after := d.log.String(); !strings.Contains(after, o.over) {
-		t.Errorf("its end is not in the log:\n%s", after)
+	if log := d.log.String(); !strings.Contains(log, o.over) {
+		t.Errorf("its end is not in the log:\n%s", log)
 	}
 	d.model.SetFault(nil)
 }

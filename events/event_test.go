@@ -1,7 +1,6 @@
 package events_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -10,8 +9,12 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/schemas"
+	"doorbell/schemas/schematest"
 )
+
+var must = helptest.Must
 
 // pinnedByHand are the examples whose ids have only the form of the rule, or rest on a digest that no payload holds.
 var pinnedByHand = []events.Type{
@@ -22,20 +25,7 @@ var pinnedByHand = []events.Type{
 // example reads the pinned example of a type: its headers and its payload, compact as on the wire.
 func example(t testing.TB, kind events.Type) (map[string][]string, []byte) {
 	t.Helper()
-	headerFile, ok := schemas.ExampleHeader(string(kind))
-	dataFile, ok2 := schemas.Example(string(kind))
-	if !ok || !ok2 {
-		t.Fatalf("%s has no example", kind)
-	}
-	var flat map[string]string
-	must(t, json.Unmarshal(headerFile, &flat))
-	header := map[string][]string{}
-	for name, value := range flat {
-		header[name] = []string{value}
-	}
-	var data bytes.Buffer
-	must(t, json.Compact(&data, dataFile))
-	return header, data.Bytes()
+	return schematest.Example(t, string(kind))
 }
 
 func exampleEvent(t testing.TB, kind events.Type) events.Event {
@@ -172,12 +162,5 @@ func TestTwoEqualHaltsHaveTwoIDsAndAStampedOneKeepsItsOwn(t *testing.T) {
 	scoped.Scope = events.ScopeContactRequests
 	if newEvent(t, scoped).Stamp(1, halted.Time, "s").ID == first.ID {
 		t.Error("two scopes have one id")
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/events/natsd"
 	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 )
+
+const patience = 20 * time.Second // where sockets are real
 
 func (w *world) deadLetters() *DeadLetters {
 	w.t.Helper()
@@ -144,9 +147,9 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	o.traits.Pace = 0
 	w.o.AckWait = 2 * time.Second // a message can be on its way to a forwarder that ends
 	w.o.Conn.Conn, w.o.Routes, w.o.Manage = guest, []Route{leadsTo(o)}, false
-	eventually(t, "connected", guest.IsConnected)
+	helptest.Within(t, patience, "connected", guest.IsConnected)
 	_, stop := w.launch()
-	eventually(t, "the consumer is there", func() bool { return len(consumerNames(t, w)) == 1 })
+	helptest.Within(t, patience, "the consumer is there", func() bool { return len(consumerNames(t, w)) == 1 })
 	w.must(stop())
 	w.leads(7, "A100")
 	bad := w.history[0].ID
@@ -157,23 +160,13 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 		return nil
 	})
 	_, stop = w.launch()
-	eventually(t, "forwarded", func() bool { return len(o.ids()) == 6 && len(w.letters()) == 1 })
+	helptest.Within(t, patience, "forwarded", func() bool { return len(o.ids()) == 6 && len(w.letters()) == 1 })
 	w.must(stop())
 	d := OpenDeadLetters(stream.Conn{Conn: guest}, "listings", "LISTINGS")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := d.Drop(ctx, 1); err == nil || len(w.letters()) != 1 {
 		t.Error("a guest has erased a letter")
-	}
-}
-
-// eventually waits in real time, where sockets are real.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
 	}
 }
 

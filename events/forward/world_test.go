@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +15,8 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/events/natsd"
-	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/stream"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
@@ -26,8 +25,10 @@ import (
 	"go.uber.org/goleak"
 )
 
+var must = helptest.Must
+
 func TestMain(m *testing.M) {
-	natsdtest.KeepInMemory()
+	helptest.KeepInMemory()
 	ats.Register() // the server's clock goroutine must not be born in a synctest bubble
 	code := m.Run()
 	ats.Unregister()
@@ -58,24 +59,6 @@ func scene(t *testing.T, digest int, test func(t *testing.T, w *world, s *script
 		s := newScript("a", digest)
 		test(t, newWorld(t, leadsTo(s)), s)
 	})
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // script is a receiver that does what a test says.
@@ -169,7 +152,7 @@ type world struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	o        Options
-	log      lines
+	log      helptest.Lines
 	sequence uint64 // of the last event: its position in the log of the store
 	store    string
 	history  []events.Event
@@ -192,8 +175,19 @@ func worldOn(t *testing.T, s *natsd.Server) *world {
 	nc, err := s.Connect("test")
 	must(t, err)
 	t.Cleanup(nc.Close)
-	w := worldWith(t, nc)
-	w.server = s
+	w := &world{t: t, server: s, nc: nc, store: "store"}
+	w.js, err = jetstream.New(nc)
+	must(t, err)
+	w.o = Options{
+		Conn: stream.Conn{Conn: w.nc}, Prefix: "listings", Stream: "LISTINGS", Dir: t.TempDir(), Name: "slack",
+		Retention: 720 * time.Hour, Manage: true, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	w.makeStream()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.log.String())
+		}
+	})
 	return w
 }
 
@@ -229,37 +223,9 @@ func (w *world) erase(last int) {
 // consumer is the name of a receiver's consumer.
 func consumer(receiver string) string { return "doorbell-slack-" + receiver }
 
-// worldWith is a world on an external server.
-func worldWith(t *testing.T, nc *nats.Conn) *world {
-	t.Helper()
-	w := &world{t: t, nc: nc, store: "store"}
-	var err error
-	if w.js, err = jetstream.New(w.nc); err != nil {
-		t.Fatal(err)
-	}
-	w.o = Options{
-		Conn: stream.Conn{Conn: w.nc}, Prefix: "listings", Stream: "LISTINGS", Dir: t.TempDir(), Name: "slack",
-		Retention: 720 * time.Hour, Manage: true, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	}
-	w.makeStream()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(w.log.String())
-		}
-	})
-	return w
-}
-
 func (w *world) must(err error) {
 	w.t.Helper()
 	must(w.t, err)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (w *world) makeStream() {
@@ -327,17 +293,12 @@ func (w *world) publish(e events.Event) {
 
 func (w *world) put(e events.Event, more map[string]string) {
 	w.t.Helper()
-	if _, err := w.js.PublishMsg(w.t.Context(), wire(e, more)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func wire(e events.Event, more map[string]string) *nats.Msg {
 	m := &nats.Msg{Subject: events.Subject("listings", e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
 	for name, value := range more {
 		m.Header.Set(name, value)
 	}
-	return m
+	_, err := w.js.PublishMsg(w.t.Context(), m)
+	w.must(err)
 }
 
 // rebuild makes the stream again, with everything that was published, as a relay does: agency by agency.

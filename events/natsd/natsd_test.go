@@ -1,7 +1,6 @@
 package natsd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,16 +10,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"doorbell/events/helptest"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 )
+
+var must, eventually = helptest.Must, helptest.Eventually
 
 func TestMain(m *testing.M) {
 	ats.Register()
@@ -272,25 +274,8 @@ func TestTheServerWritesBeforeItAcknowledges(t *testing.T) {
 	}
 }
 
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 func TestNoSecretIsLoggedOrReported(t *testing.T) {
-	var out buffer
+	var out helptest.Lines
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := start(t, func(o *Options) {
 		o.Logger, o.GuestUser, o.GuestPassword = log, "crm", "SENTINEL-1"
@@ -332,11 +317,7 @@ func TestAConnectionWaitsForItsServer(t *testing.T) {
 		t.Fatal("there is a server, or a publish is kept for later")
 	}
 	must(t, s.Restart(t.Context()))
-	for deadline := time.Now().Add(time.Minute); !nc.IsConnected(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not connected after a minute")
-		}
-	}
+	helptest.Within(t, time.Minute, "connected", nc.IsConnected)
 	host, err := os.Hostname()
 	must(t, err)
 	if nc.Opts.MaxReconnect != -1 || nc.Opts.ReconnectBufSize != -1 || nc.Opts.PingInterval != 20*time.Second || nc.Opts.Name != "doorbell@"+host {
@@ -356,12 +337,5 @@ func TestRedactShowsWhereAndNotWho(t *testing.T) {
 		if got := Redact(url); got != want {
 			t.Errorf("Redact(%q) = %q, want %q", url, got, want)
 		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -4,59 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"doorbell/schemas/skiptest"
+	"doorbell/events/helptest"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// smallDisk is a file system of its own, which can be full. It takes root.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		skiptest.Skipf(t, "a small disk cannot be mounted here, which takes root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fill takes all space that is left, but for a few bytes.
-func fill(t *testing.T, dir string) (ballast string) {
-	t.Helper()
-	ballast = filepath.Join(dir, "ballast")
-	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	must(t, err)
-	defer f.Close()
-	for size := 1 << 20; size > 0; size /= 2 {
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, size))
-		}
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	return ballast
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 20 s still not: %s", what)
-		}
-	}
-}
 
 // publish waits for the acknowledgement for a second.
 func publish(t *testing.T, js jetstream.JetStream) error {
@@ -76,8 +33,8 @@ func messages(t *testing.T, js jetstream.JetStream) uint64 {
 
 func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t, "8m")
-	var out buffer
+	dir, fill, free := helptest.SmallDisk(t, "8m", syscall.MNT_DETACH)
+	var out helptest.Lines
 	s := start(t, func(o *Options) {
 		o.StoreDir, o.Logger = filepath.Join(dir, "jetstream"), slog.New(slog.NewTextHandler(&out, nil))
 		o.CheckEvery = time.Millisecond
@@ -86,7 +43,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	makeStream(t, js, 3)
 	crm, _ := guest(t, s)
 	must(t, s.RunOnce(t.Context()))
-	ballast := fill(t, dir)
+	fill(0)
 	acknowledged := 3
 	for publish(t, js) == nil {
 		acknowledged++
@@ -99,7 +56,7 @@ func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testi
 	if h := s.Status(); h.Restarts != 0 || !strings.Contains(h.Problem, "no space left") || h.Since.IsZero() {
 		t.Fatalf("%+v", h)
 	}
-	must(t, os.Remove(ballast))
+	free()
 	if err := publish(t, js); err == nil {
 		t.Fatal("the stock server recovers by itself: the restart is no longer needed")
 	}

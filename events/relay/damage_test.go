@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/events/natsd"
 	"doorbell/events/stream"
 
@@ -134,7 +135,7 @@ func afterDamage(t *testing.T, template *bell, log []byte, dir string) error {
 		if n == 8 {
 			return fmt.Errorf("%w: %.2000s", err, out)
 		}
-		if strings.Contains(string(out), tooMuchMemory) { // a person moves the folder away
+		if strings.Contains(string(out), helptest.TooMuchMemory) { // a person moves the folder away
 			if err := os.Rename(filepath.Join(dir, "jetstream"), filepath.Join(dir, "jetstream.damaged-by-memory")); err != nil {
 				return err
 			}
@@ -170,7 +171,7 @@ func embedded(folder string, log io.Writer) natsd.Options {
 }
 
 func startOnce(folder string) {
-	go endWithMemory()
+	helptest.LimitMemory() // one flipped bit in the sequence of a message makes the server take memory when it reads that block
 	s, err := natsd.Start(context.Background(), embedded(folder, os.Stderr))
 	if err == nil {
 		err = readAll(s)
@@ -180,25 +181,6 @@ func startOnce(folder string) {
 		os.Exit(1)
 	}
 	s.Shutdown()
-}
-
-// tooMuchMemory is what a process prints that endWithMemory ends.
-const tooMuchMemory = "the server takes memory without end"
-
-// endWithMemory ends the process, as the system would, where one flipped bit in the sequence of a message makes the server take memory
-// without end when it reads that block.
-func endWithMemory() {
-	for range time.Tick(10 * time.Millisecond) {
-		var total, resident int
-		text, err := os.ReadFile("/proc/self/statm")
-		if _, failed := fmt.Sscan(string(text), &total, &resident); err != nil || failed != nil {
-			return
-		}
-		if resident*os.Getpagesize() > 1<<30 {
-			fmt.Fprintln(os.Stderr, tooMuchMemory)
-			os.Exit(2)
-		}
-	}
 }
 
 // readAll reads the stream as far as it can be read. What is missing is for the parent.

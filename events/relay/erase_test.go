@@ -10,9 +10,6 @@ import (
 	"doorbell/events/stream"
 )
 
-// anybody wants all of an agency's people erased.
-func anybody(e events.Event) bool { return e.HoldsPerson() }
-
 // erase erases an agency's messages for which match returns true, as what is pending.
 func (r *Relay) erase(ctx context.Context, agency string, match func(events.Event) bool) (n int, err error) {
 	pending := r.o.Pending
@@ -33,7 +30,7 @@ func (r *Relay) erase(ctx context.Context, agency string, match func(events.Even
 
 func wantErased(t *testing.T, r *Relay, want int) {
 	t.Helper()
-	if n, err := r.erase(t.Context(), "A100", anybody); n != want || err != nil {
+	if n, err := r.erase(t.Context(), "A100", events.Event.HoldsPerson); n != want || err != nil {
 		t.Fatalf("%d erased, want %d: %v", n, want, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/events/natsd"
 	"doorbell/events/natsd/natsdtest"
 	"doorbell/events/stream"
@@ -22,6 +23,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 )
+
+var must, eventually = helptest.Must, helptest.Eventually
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(serverConfig); file != "" {
@@ -33,7 +36,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	natsdtest.Parallel(4, 8)
-	natsdtest.KeepInMemory()
+	helptest.KeepInMemory()
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()
 	code := m.Run()
@@ -229,18 +232,6 @@ func (b *bell) start(r *Relay) (stop func()) {
 	}
 }
 
-// eventually polls a condition that a goroutine outside any bubble brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("did not happen: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // published reports whether the last event of an agency is the last one in the stream.
 func (b *bell) published(agency string) bool {
 	all := b.log.list(agency)
@@ -337,12 +328,5 @@ func TestDrainPublishesWhatIsThereOrGivesUpWithItsContext(t *testing.T) {
 	s := r.Status()
 	if n := s.Published[events.TypeContactRequestCreated]; n != 250 || s.Failures[reasonGone] == 0 || s.Open {
 		t.Errorf("status %+v", s)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -1,40 +1,16 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"doorbell/events/helptest"
 )
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(word string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), word)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // bubble is a test in virtual time. Goroutines of the server may look again whether it is down after it is.
 func bubble(t *testing.T, test func(*testing.T)) {
@@ -72,7 +48,7 @@ func TestALostStreamIsFoundWithinTheHour(t *testing.T) {
 func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBell(t)
-		var log lines
+		var log helptest.Lines
 		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		b.o.MaxBytes, b.o.Embedded = 10_000, false
 		r := b.relay()
@@ -84,7 +60,7 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 		if n := b.nc.Stats().OutMsgs - before; n < 50 || n > 110*120 {
 			t.Errorf("%d messages in half an hour", n)
 		}
-		if n := log.count("events wait in the log"); n != 1 {
+		if n := strings.Count(log.String(), "events wait in the log"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, &log)
 		}
 		if s := r.Status(); s.Problem == "" || !s.Open || s.Failures[reasonFull] == 0 || time.Since(s.Turned) > time.Minute {
@@ -107,7 +83,7 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBell(t)
-		var log lines
+		var log helptest.Lines
 		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		stop := b.start(b.relay())
 		b.log.ring(t, "A100", 2)
@@ -117,7 +93,7 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 			time.Sleep(time.Hour)
 			b.log.ring(t, "A100", 20)
 		}
-		if n := log.count("level=ERROR") + log.count("level=WARN"); n < 1 || n > 6 {
+		if n := strings.Count(log.String(), "level=ERROR") + strings.Count(log.String(), "level=WARN"); n < 1 || n > 6 {
 			t.Errorf("%d lines about an outage of 72 hours:\n%s", n, &log)
 		}
 		must(t, b.server.Restart(context.Background()))

@@ -12,9 +12,7 @@ import (
 
 func TestBatchesHoldWhatSingleReadsHold(t *testing.T) {
 	js := natsdtest.Embedded(t)
-	if _, err := js.CreateStream(t.Context(), wanted()); err != nil {
-		t.Fatal(err)
-	}
+	exists(t, js, wanted())
 	c := Client{Conn: Conn{Conn: js.Conn()}, Stream: "LETTERS", Wait: 5 * time.Second}
 	for i := range 2*batchSize + 2 {
 		m := &nats.Msg{Subject: "listings.dlq." + string('a'+rune(i%3)), Data: []byte{byte(i)}}
@@ -30,9 +28,7 @@ func TestBatchesHoldWhatSingleReadsHold(t *testing.T) {
 	}
 	read := func(filter string) (all []Message) {
 		for m, err := range c.Read(t.Context(), filter, 1) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(m.Header) == 0 {
 				m.Header = nil
 			}

@@ -28,9 +28,7 @@ func TestJetStreamIsReachedWhereTheConnectionSaysItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			js, err := c.conn.JetStream()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := Complete(jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxAge: 100 * time.Hour, Duplicates: 100 * time.Hour})
 			awaitInterest(t, js)
 			if _, err := Ensure(t.Context(), js, want, Rights{Manage: true}); err != nil {
@@ -42,9 +40,7 @@ func TestJetStreamIsReachedWhereTheConnectionSaysItIs(t *testing.T) {
 				}
 			}
 			consumer, err := js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			m, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
 			if err != nil || string(m.Data()) != "one" {
 				t.Fatalf("consumed: %v", err)
@@ -116,13 +112,9 @@ accounts {
     imports: [ { service: { account: LEADS, subject: "$JS.API.>" }, to: "JS.leads.API.>" }
       { service: { account: LEADS, subject: "$JS.ACK.>" } }, { service: { account: LEADS, subject: "listings.v1.>" } } ] }
 }`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	o, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dial(t, serve(t, o), nats.UserInfo("app", "app"))
 }
 
@@ -130,9 +122,7 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, true, true
 	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(20 * time.Second) {
@@ -144,9 +134,7 @@ func serve(t *testing.T, o *server.Options) *server.Server {
 func dial(t *testing.T, s *server.Server, o ...nats.Option) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(s.ClientURL(), o...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -18,33 +19,23 @@ const secret = "SENTINELSECRET"
 func TestErrorsExplainWhyNATSCannotBeUsed(t *testing.T) {
 	locked := start(t, natsd.Options{GuestUser: "crm", GuestPassword: "right"})
 	guarded := start(t, natsd.Options{Protected: []string{"listings.v1.>"}})
-	plain, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain.Start()
-	t.Cleanup(func() { plain.Shutdown(); plain.WaitForShutdown() })
+	plain := serve(t, new(server.Options))
 	for name, c := range map[string]struct {
 		dial natsd.Dial
 		want string
 		away bool
 	}{
-		"a wrong password":    {natsd.Dial{URL: locked.ClientURL(), User: "crm", Password: secret}, ": it refuses our credentials", true},
-		"a password in a URL": {natsd.Dial{URL: strings.Replace(locked.ClientURL(), "//", "//crm:"+secret+"@", 1)}, ": it refuses our credentials", true},
+		"a wrong password":    {natsd.Dial{URL: strings.Replace(locked.ClientURL(), "//", "//crm:"+secret+"@", 1)}, ": it refuses our credentials", true},
 		"nobody":              {natsd.Dial{URL: "nats://127.0.0.1:1", Token: secret}, " at nats://127.0.0.1:1: no server answers", true},
 		"no JetStream":        {natsd.Dial{URL: plain.ClientURL(), Password: secret}, "JetStream is off for this NATS account at " + plain.ClientURL(), false},
 		"no right to publish": {natsd.Dial{URL: guarded.ClientURL()}, `does not allow it: Permissions Violation for Publish to "listings.v1.A100.x"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nc, err := natsd.Connect(c.dial, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer nc.Close()
 			js, err := jetstream.New(nc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var said error
 			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); { // a connection is made in the background
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -65,11 +56,9 @@ func TestErrorsExplainWhyNATSCannotBeUsed(t *testing.T) {
 
 func start(t *testing.T, o natsd.Options) *natsd.Server {
 	t.Helper()
-	o.StoreDir, o.Listen = t.TempDir(), "127.0.0.1:0"
+	o.StoreDir, o.Listen = cmp.Or(o.StoreDir, t.TempDir()), cmp.Or(o.Listen, "127.0.0.1:0")
 	s, err := natsd.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return s
 }

@@ -7,14 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events/helptest"
 	"doorbell/events/natsd/natsdtest"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 )
 
+var must = helptest.Must
+
 func TestMain(m *testing.M) {
-	natsdtest.KeepInMemory()
+	helptest.KeepInMemory()
 	goleak.VerifyTestMain(m)
 }
 
@@ -23,6 +26,13 @@ func wanted() jetstream.StreamConfig {
 		Name: "LETTERS", Subjects: []string{"listings.dlq.>"}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
 		MaxAge: time.Hour, MaxBytes: 1 << 20, Replicas: 1, Duplicates: 2 * time.Minute, AllowDirect: true,
 	}
+}
+
+// exists makes a stream.
+func exists(t *testing.T, js jetstream.JetStream, c jetstream.StreamConfig) {
+	t.Helper()
+	_, err := js.CreateStream(t.Context(), c)
+	must(t, err)
 }
 
 func TestAStreamIsMadeWhereThatIsAllowedAndChangedOnlyOnOurOwnServer(t *testing.T) {
@@ -55,9 +65,7 @@ func TestAStreamIsMadeWhereThatIsAllowedAndChangedOnlyOnOurOwnServer(t *testing.
 
 func TestAStreamThatCannotHoldWhatIsPublishedIsUnfit(t *testing.T) {
 	js := natsdtest.Embedded(t)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ALL", Subjects: []string{"listings.>"}}); err != nil {
-		t.Fatal(err)
-	}
+	exists(t, js, jetstream.StreamConfig{Name: "ALL", Subjects: []string{"listings.>"}})
 	if _, err := Ensure(t.Context(), js, wanted(), Rights{Manage: true}); err == nil || !strings.Contains(err.Error(), "subjects overlap") {
 		t.Errorf("where another one has the subjects: %v", err)
 	}

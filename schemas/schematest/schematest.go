@@ -4,6 +4,7 @@ package schematest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,6 +42,26 @@ func Check(eventType string, data []byte) error {
 		return fmt.Errorf("payload of %s: %s", eventType, strings.Join(reasons(invalid), "; "))
 	}
 	return nil
+}
+
+// Example returns the pinned example of a type as it is on the wire: its headers and its payload.
+func Example(tb testing.TB, eventType string) (header map[string][]string, data []byte) {
+	tb.Helper()
+	headers, ok := schemas.ExampleHeader(eventType)
+	payload, ok2 := schemas.Example(eventType)
+	if !ok || !ok2 {
+		tb.Fatalf("%s has no example", eventType)
+	}
+	var flat map[string]string
+	var short bytes.Buffer
+	if err := errors.Join(json.Unmarshal(headers, &flat), json.Compact(&short, payload)); err != nil {
+		tb.Fatal(err)
+	}
+	header = map[string][]string{}
+	for name, value := range flat {
+		header[name] = []string{value}
+	}
+	return header, short.Bytes()
 }
 
 // reasons are the leaves of the error, which name what is wrong rather than what follows from it.

@@ -20,7 +20,10 @@ import (
 	"doorbell/events/forward"
 	"doorbell/events/forward/forwardtest"
 	"doorbell/events/forward/message"
+	"doorbell/events/helptest"
 )
+
+var must = helptest.Must
 
 // now is shortly after the examples.
 var now = time.Date(2026, 11, 20, 9, 42, 1, 0, time.UTC)
@@ -318,11 +321,4 @@ func (s *script) receiver(t testing.TB, change func(*Options)) *Receiver {
 			change(o)
 		}
 	})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

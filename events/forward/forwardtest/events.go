@@ -1,17 +1,15 @@
 package forwardtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/schemas/schematest"
 )
 
 // This file has deliveries for the tests of receivers.
@@ -35,27 +33,9 @@ type Sample struct {
 // Example is the pinned event of a type.
 func Example(t testing.TB, kind events.Type) events.Event {
 	t.Helper()
-	file := filepath.Join("..", "..", "..", "schemas", "examples", string(kind)+".v1")
-	payload, err := os.ReadFile(file + ".json")
-	must(t, err)
-	headers, err := os.ReadFile(file + ".headers.json")
-	must(t, err)
-	var short bytes.Buffer
-	must(t, json.Compact(&short, payload))
-	e, err := events.Decode(headerOf(t, headers), short.Bytes())
+	e, err := events.Decode(schematest.Example(t, string(kind)))
 	must(t, err)
 	return e
-}
-
-func headerOf(t testing.TB, headers []byte) map[string][]string {
-	t.Helper()
-	var flat map[string]string
-	must(t, json.Unmarshal(headers, &flat))
-	all := map[string][]string{}
-	for name, value := range flat {
-		all[name] = []string{value}
-	}
-	return all
 }
 
 // With is the example of a type after a change of its payload.

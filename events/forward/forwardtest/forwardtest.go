@@ -14,7 +14,10 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/helptest"
 )
+
+var must = helptest.Must
 
 // Want is what an answer means.
 type Want string
@@ -216,12 +219,5 @@ func (s Suite) noAnswer(t *testing.T) {
 	p := s.Works(t)
 	if err := s.send(t, 0, p.Receiver, lead); !errors.As(err, &retry) || len(p.Took()) != 0 {
 		t.Errorf("cut off: %v, and %d messages arrived", err, len(p.Took()))
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

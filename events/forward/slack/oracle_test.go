@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"doorbell/events/forward/forwardtest"
+	"doorbell/events/helptest"
 	"doorbell/schemas/skiptest"
 )
 
@@ -59,21 +60,15 @@ func TestSlacksTypesAcceptEveryPayload(t *testing.T) {
 func compile(t *testing.T, program string) ([]byte, error) {
 	t.Helper()
 	modules, err := filepath.Abs(filepath.Join(interop, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	helptest.Must(t, err)
 	compiler := filepath.Join(modules, "typescript", "bin", "tsc")
 	if _, err := os.Stat(compiler); err != nil {
 		skiptest.Skipf(t, "Slack's type definitions are not installed; run, at the top of the repository: npm ci --prefix schemas/interop")
 	}
 	folder := t.TempDir()
-	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	helptest.Must(t, os.Symlink(modules, filepath.Join(folder, "node_modules")))
 	file := filepath.Join(folder, "messages.ts")
-	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	helptest.Must(t, os.WriteFile(file, []byte(program), 0o600))
 	command := exec.Command("node", compiler, "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext", "--types", "node", file)
 	command.Dir = folder
 	out, err := command.CombinedOutput()

@@ -139,22 +139,7 @@ func texts(body string) (all []string) {
 	if json.Unmarshal([]byte(body), &value) != nil {
 		return []string{body}
 	}
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case string:
-			all = append(all, v)
-		case map[string]any:
-			for _, member := range v {
-				walk(member)
-			}
-		case []any:
-			for _, member := range v {
-				walk(member)
-			}
-		}
-	}
-	walk(value)
+	_, all = shape(value)
 	return all
 }
 

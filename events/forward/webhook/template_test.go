@@ -19,29 +19,26 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/webhook"
+	"doorbell/events/helptest"
 )
 
 var lastNovember = time.Date(2026, 11, 20, 9, 41, 43, 0, time.UTC)
 
-func parsed(t interface{ Fatal(...any) }, text string) *webhook.Template {
+func parsed(t helptest.Test, text string) *webhook.Template {
 	p, err := webhook.ParseTemplate(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
 // leadOf is a contact request with a contact and a title.
-func leadOf(t interface{ Fatal(...any) }, c events.Contact, title string) events.Event {
+func leadOf(t helptest.Test, c events.Contact, title string) events.Event {
 	e, err := events.New(&events.ContactRequestCreated{
 		Common:              events.Common{AgencyID: "A100", ObservedAt: lastNovember},
 		PropertyReferenceID: "seefeld#1203#H2#0305", ContactRequestID: "7", Identity: events.IdentityID, Contact: c,
 		Insertion: events.InsertionSummary{Title: title, Price: &events.Price{Amount: "2450.50"}},
 		Score:     json.RawMessage("72.50"), Record: json.RawMessage(`{"n":9007199254740993,"none":null,"list":["a",true]}`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e.Stamp(1842, lastNovember, "store")
 }
 
@@ -220,15 +217,9 @@ const structured = `{"headers": {"Title": "{{.contact.firstName}}"}, "body": {"a
 	"c": {"d": "[{{.insertion.title}}]", "e": {"f": "{{json .contact.lastName}}"}}}}`
 
 // keepsStructure sends an event with hostile texts and compares what arrives with what was written.
-func keepsStructure(t interface {
-	Fatal(...any)
-	Errorf(string, ...any)
-}, r *receiver, w *webhook.Receiver, first, last, message, title string,
-) {
+func keepsStructure(t rapid.TB, r *receiver, w *webhook.Receiver, first, last, message, title string) {
 	e := leadOf(t, events.Contact{FirstName: "x" + first, LastName: "x" + last, Message: "x" + message}, "x"+title)
-	if err := w.Send(context.Background(), one(e)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Send(context.Background(), one(e)))
 	var got any
 	if err := json.Unmarshal(r.body, &got); err != nil {
 		t.Fatal(err, string(r.body))

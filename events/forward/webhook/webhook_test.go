@@ -21,7 +21,10 @@ import (
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/forward/webhook"
+	"doorbell/events/helptest"
 )
+
+var must = helptest.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -284,12 +287,5 @@ func TestTheTraits(t *testing.T) {
 	err := w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})
 	if w.Traits().Digest > 1 || outcome(err) != "certainly never" {
 		t.Errorf("a digest: %v", err)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

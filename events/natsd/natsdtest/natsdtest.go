@@ -7,14 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/events/helptest"
 	"doorbell/events/natsd"
 )
 
@@ -22,19 +21,13 @@ import (
 func Embedded(t testing.TB) jetstream.JetStream {
 	t.Helper()
 	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	helptest.Must(t, err)
 	t.Cleanup(s.Shutdown)
 	conn, err := s.Connect("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	helptest.Must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	helptest.Must(t, err)
 	return js
 }
 
@@ -48,25 +41,8 @@ func Loopback() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254))
 }
 
-// InMemory is where no disk has to be waited for; empty where memory has no room, or runs no
-// program.
-func InMemory() string {
-	const dir, noExec = "/dev/shm", 8
-	var memory syscall.Statfs_t
-	if err := syscall.Statfs(dir, &memory); err != nil || memory.Flags&noExec != 0 || memory.Bavail*uint64(memory.Bsize) < 2<<30 {
-		return ""
-	}
-	return dir
-}
-
-// KeepInMemory puts the temporary directories of all tests there: here processes end, never the
-// machine. A server syncs each message, and to wait for a disk costs more than everything else that
-// tests of it do.
-func KeepInMemory() {
-	if dir := InMemory(); dir != "" && os.Getenv("TMPDIR") == "" {
-		os.Setenv("TMPDIR", dir)
-	}
-}
+// InMemory is that of helptest.
+var InMemory = helptest.InMemory
 
 // Parallel reads the flags, and sets how many tests run in parallel on any machine, unless
 // -test.parallel does: next to servers they mostly wait. With the race detector, which makes them

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -70,9 +69,8 @@ func TestARecreatedStreamIsFilledFromTheLog(t *testing.T) {
 		embeds  bool // the server is ours
 		running bool // the relay continues, and learns of it from an acknowledgement
 	}{
-		"while the relay is away": {embeds: true},
-		"between two events":      {embeds: true, running: true},
-		"and purged":              {strays: 10}, // as far as the last acknowledged message
+		"between two events": {embeds: true, running: true},
+		"and purged":         {strays: 10}, // as far as the last acknowledged message
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBell(t)
@@ -99,20 +97,34 @@ func TestARecreatedStreamIsFilledFromTheLog(t *testing.T) {
 }
 
 func TestALostTailIsOfferedAgain(t *testing.T) {
-	for _, behind := range []int{0, 3, 12} { // messages of another doorbell behind the lost tail
-		t.Run(fmt.Sprint(behind), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		behind          int // messages of another doorbell behind the lost tail
+		embeds, running bool
+	}{
+		"at the next start":                       {embeds: true},
+		"where another doorbell filled a part":    {behind: 3, embeds: true},
+		"where another doorbell filled the gap":   {behind: 12, embeds: true},
+		"behind a reconnect, nothing failed then": {behind: 12, running: true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, folder := newFolderBell(t)
+			b.o.Embedded = c.embeds
 			b.log.ring(t, "A100", 5)
 			b.deliver()
 			restore := b.backup(folder)
 			b.log.ring(t, "A100", 8)
-			b.deliver()
+			r := b.relay()
+			must(t, r.RunOnce(t.Context()))
 			restore()
 			other := newLog(t)
-			other.ring(t, "B200", behind)
+			other.ring(t, "B200", c.behind)
 			newBellOn(b, other).deliver()
-			b.deliver()
+			b.log.ring(t, "A100", 1)
+			if !c.running {
+				r = b.relay()
+			}
+			must(t, r.RunOnce(t.Context()))
 			exactlyOnce(t, b.js, b.log, "A100", 0)
 			exactlyOnce(t, b.js, other, "B200", 0)
 			b.deliver()
@@ -121,25 +133,6 @@ func TestALostTailIsOfferedAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestALostTailIsNoticedBehindAReconnect: nothing failed meanwhile, and another doorbell has filled the gap.
-func TestALostTailIsNoticedBehindAReconnect(t *testing.T) {
-	b, folder := newFolderBell(t)
-	b.o.Embedded = false
-	b.log.ring(t, "A100", 5)
-	b.deliver()
-	restore := b.backup(folder)
-	b.log.ring(t, "A100", 8)
-	r := b.relay()
-	must(t, r.RunOnce(t.Context()))
-	restore()
-	other := newLog(t)
-	other.ring(t, "B200", 12)
-	newBellOn(b, other).deliver()
-	b.log.ring(t, "A100", 1)
-	must(t, r.RunOnce(t.Context()))
-	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
 func TestMessagesThatWerePurgedOrDeletedStayGone(t *testing.T) {
@@ -407,25 +400,4 @@ func TestWhateverHappensTheStreamHoldsEachEventOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%v", count)
-}
-
-// An id is known after a restart of the server, and after 29 days.
-func TestIDsAreKnownForAsLongAsTheStreamKeepsMessages(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBell(t)
-		b.o.MaxAge = 30 * 24 * time.Hour
-		b.log.ring(t, "A100", 20)
-		never := b.log.backup() // its cursor was lost
-		b.deliver()
-		b.log.setBack(never)
-		b.deliver()
-		exactlyOnce(t, b.js, b.log, "A100", 0)
-		b.server.Shutdown()
-		time.Sleep(29 * 24 * time.Hour)
-		must(t, b.server.Restart(context.Background()))
-		within(t, 10*time.Second, "connected", b.nc.IsConnected)
-		b.log.setBack(never)
-		b.deliver()
-		exactlyOnce(t, b.js, b.log, "A100", 0)
-	})
 }

@@ -149,9 +149,7 @@ func TestACompactedStoreHasTwoHeadsThatLeadToAllOfIt(t *testing.T) {
 		}
 		dir := filepath.Dir(furnished(t))
 		s := open(t, dir)
-		if _, err := s.Erase("A100", []store.Request{{Reference: "a#1##", ID: "c1-1"}}); err != nil {
-			t.Fatal(err)
-		}
+		erases(t, s, store.Request{Reference: "a#1##", ID: "c1-1"})
 		s.Close()
 		s = open(t, dir)
 		if holds, err := s.HoldsErased(); err != nil || holds {

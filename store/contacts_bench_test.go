@@ -2,9 +2,12 @@ package store_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,58 +20,41 @@ import (
 //
 //	go test ./store -run '^$' -bench Remember -benchtime 1x
 func BenchmarkRemember(b *testing.B) {
-	const insertions, history = 100_000, 5
-	for range b.N {
-		b.StopTimer()
-		dir := b.TempDir()
-		s, err := store.Open(store.Options{Dir: dir, BaseURL: "http://127.0.0.1:1"})
+	const insertions, history, together = 100_000, 5, 50 // in a commit: it measures size and not the disk
+	for b.Loop() {
+		s, err := store.Open(store.Options{Dir: b.TempDir(), BaseURL: baseURL})
 		must(b, err)
-		b.StartTimer()
-		random := rand.New(rand.NewPCG(1, 2))
-		order := random.Perm(insertions)
-		count := insertions * history
-		for from := 0; from < insertions; from += commitTogether {
-			remember(b, s, order[from:from+commitTogether], history)
+		remember := func(some []int, history int) {
+			update(b, s, func(tx *store.Tx) (err error) {
+				for _, n := range some {
+					var all []store.ContactRequest
+					for i := range history {
+						all = append(all, remembered(n, i))
+					}
+					err = errors.Join(err, tx.PutContactRequests("A100", fmt.Sprintf("seefeld#%d#H2#%04d", n/7, n%9999), all...))
+				}
+				return err
+			})
 		}
-		for range insertions / 10 / commitTogether {
-			some := make([]int, commitTogether)
+		random := rand.New(rand.NewPCG(1, 2))
+		for some := range slices.Chunk(random.Perm(insertions), together) {
+			remember(some, history)
+		}
+		for range insertions / 10 / together {
+			some := make([]int, together)
 			for i := range some {
 				some[i] = random.IntN(insertions)
 			}
-			remember(b, s, some, history+1)
-			count += commitTogether
+			remember(some, history+1)
 		}
-		b.StopTimer()
 		info, err := os.Stat(s.Path())
 		must(b, err)
 		used, err := s.InUse()
-		must(b, err)
-		b.ReportMetric(float64(info.Size())/float64(count), "file-B/contact-request")
-		b.ReportMetric(float64(used)/float64(count), "used-B/contact-request")
-		must(b, s.Close())
-	}
-}
-
-// commitTogether is how many insertions are in a commit of the benchmark, for it measures size and not the disk.
-const commitTogether = 50
-
-// remember stores the contact requests of some insertions, including those that are already known.
-func remember(b *testing.B, s *store.Store, insertions []int, history int) {
-	b.Helper()
-	err := s.Update(func(tx *store.Tx) error {
-		for _, n := range insertions {
-			reference := fmt.Sprintf("seefeld#%d#H2#%04d", n/7, n%9999)
-			var all []store.ContactRequest
-			for i := range history {
-				all = append(all, remembered(n, i))
-			}
-			if err := tx.PutContactRequests("A100", reference, all...); err != nil {
-				return err
-			}
+		must(b, errors.Join(err, s.Close()))
+		for unit, size := range map[string]int64{"file-B": info.Size(), "used-B": used} {
+			b.ReportMetric(float64(size)/(insertions*history+insertions/10), unit+"/contact-request")
 		}
-		return nil
-	})
-	must(b, err)
+	}
 }
 
 // remembered is a contact request with the fields of the contract's example.
@@ -79,9 +65,7 @@ func remembered(insertion, n int) store.ContactRequest {
 		Fingerprint: store.Short(sum[:8]), Digest: store.Short(sum[8:16]), Rules: 0xdeadbeef,
 		CreatedAt: time.Unix(1_770_000_000+int64(sum[0])*3600, 0).UTC(),
 	}
-	for _, name := range []string{
-		"id", "createdAt", "salutation", "firstName", "lastName", "email", "phone", "language", "message", "viewingTimes", "status",
-	} {
+	for name := range strings.FieldsSeq("id createdAt salutation firstName lastName email phone language message viewingTimes status") {
 		c.Fields = append(c.Fields, store.Field{Name: name})
 	}
 	return c

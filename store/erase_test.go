@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -219,11 +218,7 @@ func TestAKilledErasureContinuesWhereItWas(t *testing.T) {
 func copied(t testing.TB, s *store.Store) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	text, err := os.ReadFile(s.Path())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "doorbell.db"), text, 0o600)
-	}
-	must(t, err)
+	write(t, filepath.Join(dir, "doorbell.db"), contents(t, filepath.Dir(s.Path()))["doorbell.db"])
 	return dir
 }
 
@@ -259,25 +254,19 @@ func TestAStoreFromBeforeAnErasureIsRecognised(t *testing.T) {
 	}
 	holds(false)
 	for n, last := range []bool{false, true} {
-		if _, err := s.Erase("A100", requests[n:n+1]); err != nil {
-			t.Fatal(err)
-		}
+		erases(t, s, requests[n])
 		holds(last)
 	}
 }
 
 // TestEveryPersonWithAnIdIsErased has two people, of whom the second got the id of the first.
 func TestEveryPersonWithAnIdIsErased(t *testing.T) {
-	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example"})
-	must(t, err)
-	defer s.Close()
+	s := open(t, t.TempDir())
 	again := store.ContactRequest{ID: store.AgainID("7", store.Short{1}), Fingerprint: store.Short{1}, Fields: []store.Field{{Name: "email"}}}
-	must(t, s.Update(func(tx *store.Tx) error {
+	update(t, s, func(tx *store.Tx) error {
 		return tx.PutContactRequests("A100", "a#1##", store.ContactRequest{ID: "7", Fields: again.Fields}, again)
-	}))
-	if _, err := s.Erase("A100", []store.Request{{Reference: "a#1##", ID: "7"}}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	erases(t, s, store.Request{Reference: "a#1##", ID: "7"})
 	must(t, s.View(func(tx *store.Tx) error {
 		for _, c := range tx.ContactRequests("A100", "a#1##") {
 			if !c.Redacted || len(c.Fields) > 0 || c.Given() != "7" {

@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/store"
 )
 
@@ -30,12 +33,17 @@ const flipsIn = "STORE_TEST_FLIPS"
 // is read is what was written; at most keys are lost. bbolt can follow some bytes in a circle until the process ends, so these are
 // other processes.
 func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
+	if what := os.Getenv(flipsIn); what != "" {
+		flipAll(t, what)
+		return
+	}
 	t.Parallel()
+	name := t.Name()
 	for _, mode := range []string{"start", "open"} {
 		t.Run(mode, func(t *testing.T) {
 			seed, dir, count, flips := rand.Uint64(), t.TempDir(), map[string]int{}, 25**rounds
 			for from := 0; from < flips; {
-				c := exec.CommandContext(t.Context(), os.Args[0])
+				c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$")
 				var complaint bytes.Buffer
 				c.Stderr = &complaint
 				c.Env = append(os.Environ(), "GOGC=100", fmt.Sprintf("%s=%s %d %d %d %s", flipsIn, mode, seed, from, flips, dir))
@@ -45,17 +53,16 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 				for line := range strings.Lines(string(out)) {
 					var n int
 					if _, failed := fmt.Sscan(line, &n, &last); failed != nil {
-						t.Fatal(line, failed)
+						break // the report of the test
 					}
-					if from = n + 1; last == "reading" {
-						continue
+					if from = n + 1; last != "reading" {
+						count[last]++
 					}
-					count[last]++
 				}
 				if from == began {
-					t.Fatalf("seed %d, flip %d: no result: %v\n%.3000s", seed, from, err, complaint.String())
+					t.Fatalf("seed %d, flip %d: no result: %v\n%s%.3000s", seed, from, err, out, complaint.String())
 				}
-				died := strings.Contains(complaint.String(), "out of memory") || strings.Contains(complaint.String(), "stack overflow")
+				died := regexp.MustCompile("out of memory|stack overflow|" + helptest.TooMuchMemory).Match(complaint.Bytes())
 				switch {
 				case died && (last == "reading" || last == "damaged"): // or bbolt still runs in a circle after the damage was met
 					count["died"]++ // nothing is written then
@@ -74,45 +81,37 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 	}
 }
 
-// flipAll changes bytes one at a time, and returns the outcome of each.
-func flipAll(what string) error {
+// flipAll changes bytes one at a time, and prints the outcome of each.
+func flipAll(t *testing.T, what string) {
+	debug.SetMaxStack(64 << 20)
+	helptest.LimitMemory()
 	var mode, dir string
 	var seed uint64
 	var from, to int
-	if _, err := fmt.Sscan(what, &mode, &seed, &from, &to, &dir); err != nil {
-		return err
-	}
+	_, err := fmt.Sscan(what, &mode, &seed, &from, &to, &dir)
+	must(t, err)
 	dir = filepath.Join(dir, strconv.Itoa(os.Getpid()))
-	file, holds, err := aFurnishedStore(dir)
-	if err != nil {
-		return err
-	}
+	file, holds := aFurnishedStore(t, dir)
 	for n := from; n < to; n++ {
-		random := rand.New(rand.NewPCG(seed, uint64(n)))
-		if err := os.WriteFile(filepath.Join(dir, "doorbell.db"), file, 0o600); err != nil {
-			return err
-		}
-		switch err := flipped(n, mode, dir, holds, random); {
+		write(t, filepath.Join(dir, "doorbell.db"), string(file))
+		switch err := flipped(t, n, mode, dir, holds, rand.New(rand.NewPCG(seed, uint64(n)))); {
 		case err == nil:
 			fmt.Println(n, "harmless")
 		case errors.Is(err, store.ErrDamaged) && !errors.Is(err, errWrong):
 			fmt.Println(n, "damaged")
 		default:
 			fmt.Println(n, "wrong")
-			return err
+			panic(err)
 		}
 	}
-	return nil
 }
 
 // flipped opens a store of which a byte has changed, or changes one of a store that is open. Where it
 // was in the head of what was committed last, the store holds at its start what it held before.
-func flipped(n int, mode, dir string, holds []map[string]string, random *rand.Rand) error {
+func flipped(t *testing.T, n int, mode, dir string, holds []map[string]string, random *rand.Rand) error {
 	path := filepath.Join(dir, "doorbell.db")
 	if mode == "start" {
-		if err := flip(path, random); err != nil {
-			return err
-		}
+		flip(t, path, random)
 	}
 	fmt.Println(n, "reading")
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
@@ -122,29 +121,23 @@ func flipped(n int, mode, dir string, holds []map[string]string, random *rand.Ra
 	if mode == "open" {
 		defer time.AfterFunc(time.Minute, func() { panic("it does not come to an end") }).Stop()
 		holds = holds[:1]
-		if err := flip(path, random); err != nil {
-			return err
-		}
+		flip(t, path, random)
 	}
 	return errors.Join(stillThere(s, holds), s.Close())
 }
 
 // flip changes a byte of a file.
-func flip(path string, random *rand.Rand) error {
+func flip(t *testing.T, path string, random *rand.Rand) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	defer f.Close()
-	head := make([]byte, 8192)
-	if _, err := f.ReadAt(head, 0); err != nil {
-		return err
+	read := func(b []byte, at int64) []byte {
+		_, err := f.ReadAt(b, at)
+		must(t, err)
+		return b
 	}
-	at := random.Int64N(pagesOf(head)) * 4096
-	var page [32]byte
-	if _, err := f.ReadAt(page[:], at); err != nil {
-		return err
-	}
+	at := random.Int64N(pagesOf(read(make([]byte, 8192), 0))) * 4096
+	page := read(make([]byte, 32), at)
 	switch random.IntN(4) {
 	case 0:
 		at += random.Int64N(4096)
@@ -153,43 +146,28 @@ func flip(path string, random *rand.Rand) error {
 	default: // where the entries of the page are
 		at += 16 + random.Int64N(min(4080, 16*int64(max(1, binary.NativeEndian.Uint16(page[10:])))))
 	}
-	b := page[:1]
-	if _, err := f.ReadAt(b, at); err != nil {
-		return err
-	}
+	b := read(page[:1], at)
 	b[0] ^= byte(1 + random.IntN(255))
 	_, err = f.WriteAt(b, at)
-	return err
+	must(t, err)
 }
 
 // aFurnishedStore is the file of a closed store with something of everything, and what it holds now and held one commit before.
 // Some pages are free.
-func aFurnishedStore(dir string) (file []byte, holds []map[string]string, err error) {
+func aFurnishedStore(t *testing.T, dir string) (file []byte, holds []map[string]string) {
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := furnishInto(s); err != nil {
-		return nil, nil, err
-	}
-	for _, most := range []int{10, 1} {
-		if _, err := s.Trim(era.AddDate(100, 0, 0), most); err != nil {
-			return nil, nil, err
-		}
+	must(t, err)
+	furnishInto(t, s)
+	for _, n := range []int{10, 1} {
+		trim(t, s, era.AddDate(100, 0, 0), n, n)
 		what, err := everything(s)
-		if err != nil {
-			return nil, nil, err
-		}
+		must(t, err)
 		holds = append([]map[string]string{what}, holds...)
 	}
-	if err := s.Close(); err != nil {
-		return nil, nil, err
-	}
-	file, err = os.ReadFile(filepath.Join(dir, "doorbell.db"))
-	if err != nil {
-		return nil, nil, err
-	}
-	return file[:pagesOf(file)*4096], holds, nil
+	must(t, s.Close())
+	file, err = os.ReadFile(s.Path())
+	must(t, err)
+	return file[:pagesOf(file)*4096], holds
 }
 
 // pagesOf is how many pages the newer head of a file counts.
@@ -300,7 +278,7 @@ func everything(s *store.Store) (map[string]string, error) {
 func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
 	must(t, err)
-	must(t, furnishInto(s))
+	furnishInto(t, s)
 	select {
 	case <-s.Failed():
 		t.Error("it is damaged from the beginning")

@@ -10,28 +10,21 @@ import (
 	"doorbell/store"
 )
 
-// replaced lets compact finish while another process waits for the lock: it returns when the file has been replaced, with
-// the store that still has the old one.
-func replaced(t *testing.T, wait store.Options) (old *store.Store, opened chan error) {
-	t.Helper()
-	path := filepath.Join(wait.Dir, "doorbell.db")
-	old, opened = open(t, wait.Dir), make(chan error, 1)
+// A compaction finishes while another process waits for the lock of the file that is replaced.
+func TestAProcessThatWaitsForAReplacedStoreOpensTheNewOne(t *testing.T) {
+	dir := t.TempDir()
+	old, opened := open(t, dir), make(chan error, 1)
 	go func() {
-		s, err := store.Open(wait)
+		s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 10 * time.Second})
 		if err == nil {
 			err = errors.Join(s.Update(func(tx *store.Tx) error { return tx.PutRecord("A100", "after", []byte(`"kept"`)) }), s.Close())
 		}
 		opened <- err
 	}()
 	time.Sleep(200 * time.Millisecond) // it waits now
-	write(t, path+".new", contents(t, wait.Dir)["doorbell.db"])
+	path := filepath.Join(dir, "doorbell.db")
+	write(t, path+".new", contents(t, dir)["doorbell.db"])
 	must(t, os.Rename(path+".new", path))
-	return old, opened
-}
-
-func TestAProcessThatWaitsForAReplacedStoreOpensTheNewOne(t *testing.T) {
-	dir := t.TempDir()
-	old, opened := replaced(t, store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 10 * time.Second})
 	old.Close()
 	must(t, <-opened)
 	must(t, open(t, dir).View(func(tx *store.Tx) error {

@@ -12,15 +12,24 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 	"doorbell/store"
 )
 
+var must = helptest.Must
+
 const baseURL = "https://api.example.org"
 
-// open opens a store whose integrity is checked at the end of the test, whatever the test did.
 func open(t testing.TB, dir string) *store.Store {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 200 * time.Millisecond})
+	return openWith(t, store.Options{Dir: dir, LockTimeout: 200 * time.Millisecond})
+}
+
+// openWith opens a store whose integrity is checked at the end of the test, whatever the test did.
+func openWith(t testing.TB, o store.Options) *store.Store {
+	t.Helper()
+	o.BaseURL = baseURL
+	s, err := store.Open(o)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -180,16 +189,6 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 	must(t, err)
 }
 
-func TestASecondProcessIsRefusedInTime(t *testing.T) {
-	dir := t.TempDir()
-	open(t, dir)
-	_, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 50 * time.Millisecond})
-	var locked *store.LockedError
-	if !errors.As(err, &locked) {
-		t.Errorf("got %v, want a LockedError", err)
-	}
-}
-
 func TestAnEmptyFileIsFilledOnlyByACallerThatKnowsTheAPI(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "doorbell.db"), "")
@@ -256,11 +255,4 @@ func beOfSchema(t *testing.T, path string, schema int) {
 	s, err := store.Open(store.Options{Dir: filepath.Dir(path), BaseURL: baseURL})
 	must(t, err)
 	must(t, errors.Join(store.SetSchema(s, schema), s.Close()))
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -15,15 +15,7 @@ var era = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 // openAt opens a store whose clock is *now.
 func openAt(t testing.TB, dir string, now *time.Time) *store.Store {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, Now: func() time.Time { return *now }})
-	must(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		check(t, s.Path())
-	})
-	return s
+	return openWith(t, store.Options{Dir: dir, Now: func() time.Time { return *now }})
 }
 
 // ring appends events of an agency, one a minute.
@@ -40,7 +32,7 @@ func publish(t testing.TB, s *store.Store, upTo uint64) {
 	t.Helper()
 	e, _, err := s.Lookup(upTo)
 	if err == nil {
-		err = s.Acknowledge(events.Cursor{Position: upTo, ID: e.ID, StreamSequence: upTo, StreamCreated: era}, nil)
+		err = s.Acknowledge(events.Cursor{Position: upTo, ID: e.ID, StreamSequence: upTo, StreamCreated: era}, map[string]uint64{e.AgencyID: upTo})
 	}
 	must(t, err)
 }

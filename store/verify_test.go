@@ -26,37 +26,29 @@ const somebody = "Muster-zq7"
 func furnished(t testing.TB) (path string) {
 	t.Helper()
 	furnish.Do(func() {
-		furniture = contents(t, filepath.Dir(furnishedAnew(t)))
-		file := furniture["doorbell.db"]
-		furniture["doorbell.db"] = file[:pagesOf([]byte(file[:8192]))*4096] // what is behind is nothing, eight times as much
+		s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
+		must(t, err)
+		furnishInto(t, s)
+		must(t, s.Close())
+		file := contents(t, filepath.Dir(s.Path()))["doorbell.db"]
+		furniture = file[:pagesOf([]byte(file[:8192]))*4096] // what is behind is nothing, eight times as much
 	})
-	dir := t.TempDir()
-	for name, text := range furniture {
-		write(t, filepath.Join(dir, name), text)
-	}
-	return filepath.Join(dir, "doorbell.db")
+	path = filepath.Join(t.TempDir(), "doorbell.db")
+	write(t, path, furniture)
+	return path
 }
 
 var (
 	furnish   sync.Once
-	furniture map[string]string // what every furnished store begins as
+	furniture string // what every furnished store begins as
 )
 
-func furnishedAnew(t testing.TB) (path string) {
+func furnishInto(t testing.TB, s *store.Store) {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
-	must(t, err)
-	must(t, errors.Join(furnishInto(s), s.Close()))
-	return s.Path()
-}
-
-func furnishInto(s *store.Store) error {
 	for _, agency := range []string{"A100", "B200"} {
 		made, err := events.New(&events.WatchRecovered{Common: events.Common{AgencyID: agency, ObservedAt: era}, Ends: "stale", Since: era})
-		if err != nil {
-			return err
-		}
-		err = s.Update(func(tx *store.Tx) (err error) {
+		must(t, err)
+		update(t, s, func(tx *store.Tx) (err error) {
 			for n := range 40 {
 				reference := fmt.Sprintf("a#%d##", n)
 				err = errors.Join(err, tx.PutInsertion(agency, store.Insertion{Reference: reference, Episode: 1, FirstSeen: era}),
@@ -74,22 +66,10 @@ func furnishInto(s *store.Store) error {
 			return errors.Join(err, tx.PutAgency(agency, store.Agency{WatchStart: era}),
 				tx.PutHalt(agency, store.Halt{Scope: events.ScopeAgency, Since: era}), tx.PutAlarm(agency, store.Alarm{AlarmID: store.AlarmID{Kind: "stale"}, Since: era}))
 		})
-		if err != nil {
-			return err
-		}
 		last, err := s.LastPosition()
-		if err != nil {
-			return err
-		}
-		e, _, err := s.Lookup(last)
-		if err != nil {
-			return err
-		}
-		if err := s.Acknowledge(events.Cursor{Position: last, ID: e.ID, StreamSequence: last, StreamCreated: era}, map[string]uint64{agency: last}); err != nil {
-			return err
-		}
+		must(t, err)
+		publish(t, s, last)
 	}
-	return nil
 }
 
 func TestASoundStoreIsVerifiedAndCounted(t *testing.T) {
@@ -128,12 +108,9 @@ func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
 		}
 		for name, change := range map[string]func(b *bolt.Bucket, k, v []byte) error{
 			"another byte":  func(b *bolt.Bucket, k, v []byte) error { v[len(v)-1] ^= 1; return b.Put(k, v) },
-			"cut":           func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, v[:len(v)-1]) },
 			"cut to less":   func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, v[:3]) },
-			"empty":         func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, nil) },
 			"of a person":   func(b *bolt.Bucket, k, v []byte) error { return b.Put(k, []byte(somebody)) },
 			"under another": func(b *bolt.Bucket, k, v []byte) error { return b.Put(append(k, 1), v) },
-			"renamed":       func(b *bolt.Bucket, k, v []byte) error { return errors.Join(b.Delete(k), b.Put(append(k, 1), v)) },
 		} {
 			path := furnished(t)
 			spoil(t, path, bucket, func(b *bolt.Bucket) error {
@@ -185,20 +162,15 @@ func TestFilesThatAreNotAStoreAreRefusedAndLeftAlone(t *testing.T) {
 		must(t, err)
 		return b
 	}
-	zeroed := bytes.Clone(whole)
-	clear(zeroed[:8192])
 	for name, c := range map[string]struct {
 		text []byte
 		want error
 		says string
 	}{
 		"empty":                         {nil, store.ErrDamaged, "it is empty"},
-		"a few bytes":                   {whole[:100], store.ErrDamaged, "invalid database"},
 		"cut in the first page":         {whole[:5000], store.ErrDamaged, "file size too small"},
-		"cut in the middle":             {whole[:int(pagesOf(whole))*4096/2], store.ErrDamaged, "it is truncated"},
 		"without its last page":         {whole[:int(pagesOf(whole))*4096-4096], store.ErrDamaged, "it is truncated"},
 		"not a database":                {[]byte(strings.Repeat("not a database ", 5000)), store.ErrDamaged, "invalid database"},
-		"without heads":                 {zeroed, store.ErrDamaged, "invalid database"},
 		"of a newer program":            {read(newer), store.ErrNewer, "schema 99"},
 		"of an older program":           {read(older), store.ErrForeign, "schema 6, from before the first release"},
 		"a database of another program": {read(other), store.ErrDamaged, "it is not a doorbell store"},

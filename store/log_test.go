@@ -48,6 +48,9 @@ func TestALogIsReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
 	if len(after)+len(before) > 0 || next != 6 || end != 0 || err != nil || err2 != nil {
 		t.Errorf("%v to %d, %v to %d", after, next, before, end)
 	}
+	if one, err := s.Events(2, 9, 1); err != nil || !reflect.DeepEqual(one, all[2:3]) {
+		t.Errorf("of too few bytes: %v, %v", one, err)
+	}
 	if _, next, err := s.EventsAfter("", 6, 9, 1<<20); next != 6 || err != nil {
 		t.Errorf("behind the end: %d, %v", next, err)
 	}

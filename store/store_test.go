@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,32 +114,6 @@ func TestACommitThatAppendsWakesOnce(t *testing.T) {
 	update(t, s, func(tx *store.Tx) error { return tx.PutAgency("A", store.Agency{}) })
 	if woken != 1 {
 		t.Errorf("woken %d times", woken)
-	}
-}
-
-func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
-	now := era
-	s := openAt(t, t.TempDir(), &now)
-	ring(t, s, "A100", 5, &now)
-	for name, c := range map[string]struct {
-		after         uint64
-		events, bytes int
-		want          []uint64
-	}{
-		"all":            {0, 10, 1 << 20, []uint64{1, 2, 3, 4, 5}},
-		"a number":       {1, 2, 1 << 20, []uint64{2, 3}},
-		"too few bytes":  {2, 10, 1, []uint64{3}},
-		"nothing beyond": {5, 10, 1 << 20, nil},
-	} {
-		read, err := s.Events(c.after, c.events, c.bytes)
-		must(t, err)
-		var got []uint64
-		for _, e := range read {
-			got = append(got, e.Sequence)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
 	}
 }
 

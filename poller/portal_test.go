@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller/listings"
-	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 )
 
@@ -87,10 +85,7 @@ func inField(t *testing.T, flats []string, test func(*world, *portal)) {
 // servePortal connects the world's poller to a portal.
 func servePortal(w *world, flats []string) *portal {
 	p := &portal{w: w, flats: slices.Clone(flats), leads: map[string][]*fieldLead{}, step: time.Second, layout: time.RFC3339}
-	transport := listings.NewTransport(0, nil)
-	transport.DialContext = listingstest.Serve(w.t, p).Dial
-	w.t.Cleanup(transport.CloseIdleConnections)
-	w.options.API.Transport = transport
+	w.serve(p)
 	return p
 }
 
@@ -258,7 +253,7 @@ func (p *portal) add(flat string, age time.Duration, with ...object) *fieldLead 
 	defer p.mu.Unlock()
 	p.made++
 	who, id := fmt.Sprintf("Beispiel%03d%s", p.made, sandbox.Marker), fmt.Sprintf("r-%d", 1000+p.made)
-	l := &fieldLead{who: who, id: id, at: time.Now().Add(-age)}
+	l := &fieldLead{who: who, id: id, at: time.Now().Round(0).Add(-age)}
 	for _, more := range with {
 		if id, ok := more["id"]; ok {
 			l.id = id

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller/listings"
-	"doorbell/poller/listings/listingstest"
 	"doorbell/poller/sandbox"
 )
 
@@ -51,10 +49,7 @@ func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
 func (w *world) tell(s sandbox.Scenario, want outcome) {
 	play := s.Open(sandbox.ScenarioOptions{Seed: 1, Key: testKey, NextKey: newKey, Speed: 1})
 	w.model = play.Model
-	transport := listings.NewTransport(0, nil)
-	transport.DialContext = listingstest.Serve(w.t, play.Handler).Dial
-	w.t.Cleanup(transport.CloseIdleConnections)
-	w.options.API.Transport = transport
+	w.serve(play.Handler)
 	for _, id := range s.Agencies {
 		w.options.Agencies = append(w.options.Agencies, keyed(id, testKey))
 	}
@@ -74,8 +69,7 @@ func (w *world) tell(s sandbox.Scenario, want outcome) {
 	} else {
 		w.pass(s.Lasts)
 	}
-	w.pass(time.Minute)
-	w.pass(30*time.Minute + 8*w.options.WalkInterval)
+	w.pass(31*time.Minute + 8*w.options.WalkInterval)
 	w.judge(began)
 	counts := map[events.Type]int{}
 	for _, id := range s.Agencies {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -102,20 +103,26 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 		w := &world{t: t, dir: dir, judged: map[string]map[string]any{}}
 		w.model = sandbox.NewModel(o)
 		w.model.AddKey(testKey, agencies...)
-		transport := listings.NewTransport(0, nil)
-		transport.DialContext = listingstest.Serve(t, sandbox.New(w.model, rendering)).Dial
 		w.options = poller.Options{
-			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, RequestsPerSecond: 5,
+			API: listings.Options{BaseURL: "http://127.0.0.1:1"}, RequestsPerSecond: 5,
 			PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute,
 		}
+		w.serve(sandbox.New(w.model, rendering))
 		for _, id := range agencies {
 			w.model.AddAgency(id)
 			w.options.Agencies = append(w.options.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)})
 		}
-		t.Cleanup(transport.CloseIdleConnections)
 		defer w.halt()
 		test(w)
 	})
+}
+
+// serve connects the poller to an API.
+func (w *world) serve(api http.Handler) {
+	transport := listings.NewTransport(0, nil)
+	transport.DialContext = listingstest.Serve(w.t, api).Dial
+	w.t.Cleanup(transport.CloseIdleConnections)
+	w.options.API.Transport = transport
 }
 
 // start opens the store and begins, or continues, to watch.

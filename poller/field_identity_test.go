@@ -18,6 +18,7 @@ import (
 const (
 	aFlat        = "a100#01##"
 	milliseconds = "2006-01-02T15:04:05.000Z"
+	zoneless     = "2006-01-02T15:04:05"
 )
 
 // inWatchedField is inField, watched for five minutes: an old contact request is known at the first
@@ -365,12 +366,12 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 		p.flats = append(p.flats, form.from)
 		w.pass(12 * time.Hour)
 		w.options.PollInterval = time.Minute
-		p.write = func(flat string, l *fieldLead, record object) {
+		if form.zoneless {
+			p.layout = zoneless
+		}
+		p.write = func(flat string, _ *fieldLead, record object) {
 			if form.names {
 				record["propertyReferenceId"] = flat
-			}
-			if form.zoneless {
-				record["createdAt"] = zoneless["T"](l.at)
 			}
 		}
 		p.addMany(form.from, 3, 20*24*time.Hour)
@@ -411,11 +412,11 @@ func TestARenamedInsertionBringsItsLeadsAlong(t *testing.T) {
 // the list for longer than contact requests may come late. One is made just before that, one while
 // it is still polled.
 func TestAnInsertionThatComesBackUnderAnotherNameAfterDaysBringsItsLeadsAlong(t *testing.T) {
-	forms := map[string]func(time.Time) any{"no zone": zoneless["T"], "UTC": func(t time.Time) any { return t.UTC().Format(time.RFC3339) }}
-	inEachField(t, flatsNamed(3), forms, func(w *world, p *portal, written func(time.Time) any) {
+	forms := map[string]string{"no zone": zoneless, "UTC": time.RFC3339}
+	inEachField(t, flatsNamed(3), forms, func(w *world, p *portal, layout string) {
 		w.pass(12 * time.Hour)
 		w.options.PollInterval, w.options.WalkInterval = 20*time.Minute, 20*time.Minute
-		p.write = func(_ string, l *fieldLead, record object) { record["createdAt"] = written(l.at) }
+		p.layout = layout
 		from, to := p.flats[2], "A100#03##"
 		w.start()
 		w.pass(time.Hour)

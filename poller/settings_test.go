@@ -126,9 +126,7 @@ func TestAChangedScoreOfAnySpellingCausesNoEvent(t *testing.T) {
 func TestAnotherTimeZoneWithoutIdsCausesNoEvent(t *testing.T) {
 	inField(t, flatsNamed(1), func(w *world, p *portal) {
 		w.pass(12 * time.Hour)
-		p.write = func(_ string, l *fieldLead, record object) {
-			record["id"], record["createdAt"] = absent, zoneless["T"](l.at)
-		}
+		p.layout, p.write = zoneless, member("id", func(*fieldLead) any { return absent })
 		w.start()
 		w.pass(5 * time.Minute)
 		live := p.addMany(aFlat, 2, 0)

@@ -211,7 +211,7 @@ func TestWhatIsOldAndWhatIsLive(t *testing.T) {
 		m.Insertion = store.Insertion{Reference: reference, Start: first, Baseline: baseline}
 		return m
 	}
-	zoneless := person(1, -100, "Zoneless", "x")
+	zoneless := person(1, -134, "Zoneless", "x")
 	zoneless.CreatedForm = listings.FormZoneless
 	untimed := lead(`{"id":1,"lastName":"Untimed"}`)
 	for name, c := range map[string]struct {

@@ -87,22 +87,14 @@ func TestALeadWithARotatingMemberIsAnnouncedOnceAndTheMemberNamedOnce(t *testing
 // of the one before.
 func TestAReusedIdIsAnotherLead(t *testing.T) {
 	type form struct {
-		with   []object      // one after the other
-		apart  time.Duration // from one to the next
-		none   time.Duration // of that, how long the list is empty
-		others int           // are shown beside it
-		then   func(*world, *portal, *fieldLead)
+		with  []object      // one after the other
+		apart time.Duration // from one to the next
+		then  func(*world, *portal, *fieldLead)
 	}
 	seven, other := object{"id": 7}, object{"id": 7, "message": "Wann kann ich besichtigen?"}
 	named := func(message string) object { return object{"leadId": 7, "id": absent, "message": message} }
 	forms := map[string]form{
-		"after a while without": {with: []object{seven, other}, apart: 6 * time.Minute, none: 3 * time.Minute},
-		"between two polls":     {with: []object{{"id": "7"}, {"id": "7"}}, apart: 3 * time.Minute},
-		"of the listing": {
-			with: []object{{"id": 4001}, {"id": 4001}, {"id": 4001}}, apart: 4 * time.Minute,
-		},
-		"a quarter of an hour apart": {with: []object{seven, other}, apart: 15 * time.Minute},
-		"an hour apart":              {with: []object{named("Frei?"), named("Hallo")}, apart: time.Hour},
+		"an hour apart": {with: []object{named("Frei?"), named("Hallo")}, apart: time.Hour},
 		"again and again": {
 			with: []object{{"id": 0}, {"id": 1}, {"id": 0}, {"id": 1}, {"id": 0}, {"id": 1}}, apart: 2 * time.Minute,
 		},
@@ -114,7 +106,6 @@ func TestAReusedIdIsAnotherLead(t *testing.T) {
 				w.start()
 			},
 		},
-		"beside others": {with: []object{seven, other}, apart: 4 * time.Minute, others: 3},
 		"both at once": {
 			with: []object{seven, other}, apart: 4 * time.Minute,
 			then: func(_ *world, p *portal, first *fieldLead) { p.show(aFlat, first) },
@@ -132,16 +123,14 @@ func TestAReusedIdIsAnotherLead(t *testing.T) {
 		},
 	}
 	inEachWatchedField(t, 2, forms, func(w *world, p *portal, form form) {
-		others := p.addMany(aFlat, form.others, 0)
-		live := slices.Clone(others)
+		var live []*fieldLead
 		for n, with := range form.with {
-			p.show(aFlat, others...)
-			w.pass(form.none)
+			p.show(aFlat)
 			if n > 0 && form.then != nil {
-				form.then(w, p, live[form.others])
+				form.then(w, p, live[0])
 			}
 			live = append(live, p.add(aFlat, 0, with))
-			w.pass(form.apart - form.none)
+			w.pass(form.apart)
 		}
 		w.pass(10 * time.Minute)
 		p.mustAnnounce(live...)
@@ -232,32 +221,6 @@ func TestKnownContactRequestsWrittenDifferentlyAreNotNew(t *testing.T) {
 	})
 }
 
-// TestADoubleClickIsTwoLeadsUnderEachNameOfAnId is of one person who wrote the same twice within a
-// second.
-func TestADoubleClickIsTwoLeadsUnderEachNameOfAnId(t *testing.T) {
-	for name := range strings.FieldsSeq("id contactRequestId requestId leadId inquiryId enquiryId messageId uuid _id") {
-		t.Run(name, func(t *testing.T) {
-			inField(t, flatsNamed(2), func(w *world, p *portal) {
-				p.write = edits(member("id", func(*fieldLead) any { return absent }), member(name, func(l *fieldLead) any { return l.id }))
-				p.add(aFlat, 20*24*time.Hour)
-				w.start()
-				w.pass(5 * time.Minute)
-				one, two := p.add(aFlat, 0), p.add(aFlat, 0)
-				p.change(func() {
-					two.who, two.at = one.who, one.at
-					one.with = object{"email": "twice@example.org"}
-					two.with = one.with
-				})
-				w.pass(10 * time.Minute)
-				w.restart()
-				w.pass(5 * time.Minute)
-				p.mustAnnounce(one, two)
-				p.mustHaveNo(events.TypeContactRequestChanged)
-			})
-		})
-	}
-}
-
 // TestRowNumbersForIdsSwallowNoLead numbers the rows of each response, or draws an id for each.
 func TestRowNumbersForIdsSwallowNoLead(t *testing.T) {
 	forms := map[string]func(n, all int) any{
@@ -291,20 +254,6 @@ func TestRowNumbersForIdsSwallowNoLead(t *testing.T) {
 				})
 			})
 		}
-	})
-}
-
-// TestNewLeadsInPlaceOfDeletedOnesAreAnnounced is no change of identity: they are younger than what
-// was known.
-func TestNewLeadsInPlaceOfDeletedOnesAreAnnounced(t *testing.T) {
-	inEachWatchedField(t, 2, map[string]int{"one": 1, "three": 3, "eight": 8}, func(w *world, p *portal, n int) {
-		live := p.addMany(aFlat, n, 0)
-		w.pass(2 * time.Minute)
-		p.show(aFlat)
-		live = append(live, p.addMany(aFlat, n, 0)...)
-		w.pass(10 * time.Minute)
-		p.mustAnnounce(live...)
-		p.mustBeCalm()
 	})
 }
 
@@ -472,81 +421,6 @@ func without(v any) object {
 		record[name] = v
 	}
 	return record
-}
-
-// TestPeopleAreRedactedOnceIfFewAreMissingForGood takes the people out of one response of an
-// insertion, or of the responses of some time. An older response brings no one back.
-func TestPeopleAreRedactedOnceIfFewAreMissingForGood(t *testing.T) {
-	inOne := func(record object) {
-		contact := object{}
-		for _, name := range people {
-			contact[name] = record[name]
-			delete(record, name)
-		}
-		record["contact"] = contact
-	}
-	type form struct {
-		usual     func(object)
-		missing   object
-		leads, of int           // how many of the contact requests
-		lasts     time.Duration // 0: one reading
-		redacted  int
-	}
-	null := object{"contact": nil}
-	forms := map[string]form{
-		"contact null":                        {inOne, null, 5, 5, 0, 0},
-		"contact null, of a hundred":          {inOne, null, 100, 100, 0, 0},
-		"no contact":                          {inOne, object{"contact": absent}, 5, 5, 0, 0},
-		"an empty contact":                    {inOne, object{"contact": object{}}, 5, 5, 0, 0},
-		"members null":                        {nil, without(nil), 5, 5, 0, 0},
-		"members empty":                       {nil, without(""), 5, 5, 0, 0},
-		"no members":                          {nil, without(absent), 5, 5, 0, 0},
-		"names and addresses null":            {nil, object{"firstName": nil, "lastName": nil, "email": nil}, 5, 5, 0, 0},
-		"one of five":                         {inOne, null, 5, 1, 0, 0},
-		"the only one":                        {nil, without(nil), 1, 1, 0, 0},
-		"two of two":                          {inOne, null, 2, 2, 0, 0},
-		"everybody, for a quarter of an hour": {inOne, null, 5, 5, 15 * time.Minute, 0},
-		"most, for a quarter of an hour":      {nil, without(nil), 5, 4, 15 * time.Minute, 0},
-		"null for good":                       {nil, without(nil), 5, 1, 20 * time.Minute, 1},
-		"empty for good":                      {nil, without(""), 5, 1, 20 * time.Minute, 1},
-		"mixed for good": {
-			nil, object{"firstName": nil, "lastName": "", "email": nil, "message": ""}, 5, 1, 20 * time.Minute, 1,
-		},
-	}
-	inEachWatchedField(t, 2, forms, func(w *world, p *portal, form form) {
-		flat := p.flats[1]
-		p.change(func() {
-			p.write = func(_ string, _ *fieldLead, record object) {
-				if form.usual != nil {
-					form.usual(record)
-				}
-			}
-		})
-		live := p.addMany(flat, form.leads, 0)
-		w.pass(10 * time.Minute)
-		p.change(func() {
-			until := time.Now().Add(form.lasts)
-			for _, l := range live[:form.of] {
-				l.with = form.missing
-			}
-			p.respond = func(of string, _ int, records []string) fieldReply {
-				if of == flat && !time.Now().Before(until) {
-					for _, l := range live {
-						l.with = nil
-					}
-				}
-				return fill(`{"contactRequests":[$records]}`, records)
-			}
-		})
-		w.pass(30 * time.Minute)
-		w.restart()
-		w.pass(5 * time.Minute)
-		p.mustAnnounce(live...)
-		p.mustCount(events.TypeContactRequestRedacted, form.redacted)
-		if form.redacted > 0 {
-			p.mustHaveNo(events.TypeContactRequestChanged)
-		}
-	})
 }
 
 // TestAPersonWhoWasErasedBeforeAnyPollIsNotAnnounced marks a contact request as erased of which the

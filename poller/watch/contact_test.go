@@ -202,6 +202,12 @@ func TestTheIdIsTheFirstCandidateThatIsDistinct(t *testing.T) {
 		m := newMemory()
 		wants(t, m.see(two(template)...), want...)
 	}
+	for name := range strings.FieldsSeq("id contactRequestId requestId leadId inquiryId enquiryId messageId uuid _id") {
+		twice := two(`{"` + name + `":"tN","createdAt":"2026-11-20T09:41:07Z","message":"a double click"}`)
+		m := newMemory()
+		wants(t, m.see(twice...), "created t0", "created t1")
+		wants(t, m.see(twice...))
+	}
 	m := newMemory()
 	for _, e := range m.see(two(`{"ticketId":"tN",` + rest + `}`)...).Events {
 		if c := e.(*events.ContactRequestCreated); c.Identity != events.IdentityFingerprint || strings.HasPrefix(c.ContactRequestID, "t") {
@@ -269,11 +275,11 @@ func TestWhereIdentityItselfChangesPlacesAreTakenSilently(t *testing.T) {
 
 	m = newMemory()
 	m.see(slices.Clone(old)...)
-	var younger []listings.ContactRequest
-	for n := range 4 {
+	younger := slices.Clone(old[:1])
+	for n := range 3 {
 		younger = append(younger, person(fmt.Sprint("v", n), 50+n, fmt.Sprint("Q", n), "y"))
 	}
-	wants(t, m.see(younger...), "created v0", "created v1", "created v2", "created v3") // the old ones were deleted
+	wants(t, m.see(younger...), "created v0", "created v1", "created v2") // three old ones were deleted
 
 	m = newMemory()
 	m.see(old[:2]...)
@@ -413,6 +419,35 @@ func TestMostPeopleOfAResponseAreNotRedactedByAFailureBehindIt(t *testing.T) {
 	wants(t, m.see(read(0, 5)...), "recovered")
 	m.at = m.at.Add(time.Hour)
 	wants(t, m.see(read(5, 5)...), "change_held")
+}
+
+// TestOnlyMembersThatStayEmptyRedactAPerson empties members in one reading, and then for good. An
+// older response brings no one back.
+func TestOnlyMembersThatStayEmptyRedactAPerson(t *testing.T) {
+	read := func(members string) listings.ContactRequest {
+		return lead(`{"id":1,"createdAt":"2026-11-20T09:41:07Z",` + members + `}`)
+	}
+	whole := read(`"contact":{"email":"p-zq7@example.org"},"lastName":"A","message":"x"`)
+	for members, want := range map[string]string{
+		`"contact":null,"lastName":"A","message":"x"`:             "4 redacted 1",
+		`"contact":{},"lastName":"A","message":"x"`:               "4 redacted 1",
+		`"contact":{"email":null},"lastName":null,"message":null`: "4 redacted 1",
+		`"contact":{"email":""},"lastName":"","message":""`:       "4 redacted 1",
+		`"contact":{"email":null},"lastName":"","message":"x"`:    "4 redacted 1",
+		`"lastName":"A","message":"x"`:                            "0 changed 1, 1 changed 1, 2 changed 1, 5 changed 1",
+	} {
+		m, now := newMemory(), read(members)
+		m.see(whole)
+		var got []string
+		for n, r := range []listings.ContactRequest{now, whole, now, now, now, whole} {
+			for _, event := range said(t, m.see(r)) {
+				got = append(got, fmt.Sprint(n, " ", event))
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %v", members, got)
+		}
+	}
 }
 
 // leads draws contact requests: few different times, so that many are equal.

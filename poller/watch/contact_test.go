@@ -98,10 +98,17 @@ func said(t interface {
 		if err := schematest.Check(string(e.Type), e.Data); err != nil {
 			t.Fatal(err)
 		}
-		var body struct{ ContactRequestID string }
+		var body struct {
+			ContactRequestID string
+			Defects          []string
+		}
 		_ = json.Unmarshal(e.Data, &body)
 		_, what, _ := strings.Cut(string(e.Type), ".")
-		all = append(all, strings.TrimSpace(what+" "+body.ContactRequestID))
+		line := strings.TrimSpace(what + " " + body.ContactRequestID)
+		if body.Defects != nil {
+			line += fmt.Sprint(" ", body.Defects)
+		}
+		all = append(all, line)
 	}
 	slices.Sort(all)
 	return all
@@ -143,6 +150,18 @@ func TestAnIdCountsOnlyForOnePerson(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEventsNameTheDefectsOfTheirRecordAlone(t *testing.T) {
+	m, good := newMemory(), person(2, 2, "Bruno", "x")
+	spoilt := func(message string) listings.ContactRequest {
+		r := person(1, 1, "Anna", message)
+		r.Defects = []string{listings.DefectUTF8}
+		return r
+	}
+	wants(t, m.see(spoilt("x"), good), "created 1 [invalid_utf8]", "created 2")
+	wants(t, m.see(spoilt("y"), good), "changed 1 [invalid_utf8]")
+	wants(t, m.see(person(1, 1, "Anna", "z"), good), "changed 1") // mended
 }
 
 func TestAReusedIdBelongsToThePersonWhoseContentIsShown(t *testing.T) {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"encoding/json"
+	"fmt"
 	"sort"
 	"strings"
 	"testing"
@@ -111,7 +112,9 @@ func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
 		said := 0
 		ids := map[string]bool{}
 		for n := range rapid.IntRange(1, 6).Draw(rt, "readings") {
-			read := listings.Insertion{Reference: "a#b##", Record: marshal(rt, drawRecord(rt, "record"))}
+			read := listings.Insertion{
+				Reference: "a#b##", Record: marshal(rt, drawRecord(rt, "record")), Defects: []string{listings.DefectUTF8},
+			}
 			var err error
 			if read.Digest, err = listings.Digest(read.Record, r.ignoreInsertion); err != nil {
 				rt.Fatal(err)
@@ -130,6 +133,9 @@ func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
 						rt.Errorf("id of %s is not its own", e.Type)
 					}
 					ids[e.ID] = true
+					if !strings.Contains(string(e.Data), listings.DefectUTF8) {
+						rt.Errorf("%s names no defect", e.Type)
+					}
 					said++
 					if err := schematest.Check(string(e.Type), e.Data); err != nil {
 						rt.Error(err)
@@ -165,5 +171,19 @@ func TestAMassOfMissingInsertionsIsHeldFromTheSixthAndAThirdOn(t *testing.T) {
 		if got, _ := implausible(c.missing, c.known, c.listed); got != c.want {
 			t.Errorf("%d of %d missing, %d listed: %q, want %q", c.missing, c.known, c.listed, got, c.want)
 		}
+	}
+}
+
+func TestADriftQuotesNothingAndIsBounded(t *testing.T) {
+	var list []form
+	for n := range 80 {
+		list = append(list, form{fmt.Sprintf("/nora%d@example.org %s", n, strings.Repeat("x", 500)), nothing, "string"})
+	}
+	e, err := events.New(driftEvent("A100", list, epoch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(e.Data); len(text) > 2000 || strings.Contains(text, "nora") {
+		t.Errorf("%d bytes: %.300s", len(text), text)
 	}
 }

@@ -2,7 +2,6 @@ package poller_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -127,14 +126,18 @@ func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
 	})
 }
 
+// manyAgencies are 50 ids in each round.
+func manyAgencies() (ids []string) {
+	for n := range 50 * *rounds {
+		ids = append(ids, fmt.Sprintf("A%d", n))
+	}
+	return ids
+}
+
 // TestAnAPIThatAnswersAfter29SecondsStarvesNobody lets 50 agencies share one key at 12 requests a second, or more in more rounds.
 func TestAnAPIThatAnswersAfter29SecondsStarvesNobody(t *testing.T) {
 	long(t)
-	agencies, perSecond := 50**rounds, 12**rounds
-	var ids []string
-	for n := range agencies {
-		ids = append(ids, fmt.Sprintf("A%d", n))
-	}
+	ids, perSecond := manyAgencies(), 12**rounds
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), ids, func(w *world) {
 		for _, id := range ids {
 			w.publish(id, id+"#1##", id+"#2##")
@@ -170,11 +173,7 @@ func TestAnAPIThatAnswersAfter29SecondsStarvesNobody(t *testing.T) {
 // -rounds 4 it is 200 at 50, which have 10,000 insertions.
 func TestManyAgenciesOfOneKeyStarveNoInsertion(t *testing.T) {
 	long(t)
-	agencies, each, perSecond := 50**rounds, 50, 12.5*float64(*rounds)
-	var ids []string
-	for n := range agencies {
-		ids = append(ids, fmt.Sprintf("A%d", n))
-	}
+	ids, each, perSecond := manyAgencies(), 50, 12.5*float64(*rounds)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), ids, func(w *world) {
 		for _, id := range ids {
 			w.publish(id, references(each)...)
@@ -202,34 +201,9 @@ func TestManyAgenciesOfOneKeyStarveNoInsertion(t *testing.T) {
 	})
 }
 
-// TestTheBudgetIsNeverExceeded lets pollers end within seconds, half of them because the agencies have
-// changed.
-func TestTheBudgetIsNeverExceeded(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200", "C300"}, func(w *world) {
-		for _, a := range []string{"A100", "B200", "C300"} {
-			w.publish(a, references(60)...)
-		}
-		w.start()
-		w.pass(2 * time.Minute)
-		r, all := rand.New(rand.NewPCG(7, 1)), w.options.Agencies
-		for n := range 60 {
-			w.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
-			w.options.Agencies = all[:len(all)-n%2]
-			w.restart()
-		}
-		log := w.model.Log(sandbox.Filter{})
-		if one, ten := peak(log, time.Second), peak(log, 10*time.Second); one > 5 || ten > 50 {
-			t.Errorf("%d requests within a second, %d within ten, at 5 a second", one, ten)
-		}
-	})
-}
-
 // TestADeadKeyIsBlamedOnNoAgency deactivates the one key of many agencies: each of them has been answered well a moment before.
 func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
-	ids := make([]string, 50**rounds)
-	for n := range ids {
-		ids[n] = fmt.Sprintf("A%d", n)
-	}
+	ids := manyAgencies()
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), ids, func(w *world) {
 		for _, id := range ids {
 			w.publish(id, "a#1##", "a#2##")

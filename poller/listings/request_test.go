@@ -40,6 +40,20 @@ func TestReferencesAreEscapedByteByByte(t *testing.T) {
 	}
 }
 
+func TestSpellingsOfOneReferenceAreTheSame(t *testing.T) {
+	const asked = "a100#zürich#03##"
+	escaped := url.PathEscape(asked)
+	for spelled, same := range map[string]bool{
+		"a100#zürich#03": true, "a100#zürich#03#": true, "a100#zürich#03###": true, " " + asked + " ": true, "A100#ZÜRICH#03##": true,
+		escaped: true, strings.ToLower(escaped): true, url.PathEscape("A100#ZÜRICH#03"): true, "a100#zu\u0308rich#03##": true,
+		"a100#zürich#04##": false, "a100##zürich#03": false, "-": false, "4711": false, "": false,
+	} {
+		if sameReference(spelled, asked) != same {
+			t.Errorf("%q: the same is not %t", spelled, same)
+		}
+	}
+}
+
 func TestBothOperationsSendAllTheirParameters(t *testing.T) {
 	a := serve(t, body("[]"))
 	c := a.client(t, func(o *Options) { o.BaseURL += "/api%2Fv0/" })

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 )
 
 var paces = []float64{0.1, 0.7, 1, 5, 33, 99, 100, 101, 250, 999, 1000}
@@ -118,5 +120,32 @@ func TestPollsThatStartLateMakeNoBurst(t *testing.T) {
 			t.Fatalf("%d requests", len(at))
 		}
 		holdWindows(t, perSecond, at)
+	})
+}
+
+// TestARequestIsAdmittedWhenItIsSent halts the scope of requests that wait for their turns.
+func TestARequestIsAdmittedWhenItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher(newBudget(1), schedule.Options{Rate: 1, Interval: time.Minute}, &heartbeat{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go d.run(ctx, func(schedule.Turn) {})
+		var halted, sent atomic.Int64
+		for range 5 {
+			go d.wait(ctx, listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100"}, func(time.Time) error {
+				if halted.Load() > 0 {
+					return watch.ErrHalted
+				}
+				sent.Add(1)
+				return nil
+			})
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if halted.Store(1); sent.Load() != 2 {
+			t.Fatalf("%d were sent in two turns", sent.Load())
+		}
+		if time.Sleep(time.Minute); sent.Load() != 2 {
+			t.Errorf("%d were sent after the halt", sent.Load()-2)
+		}
 	})
 }

@@ -78,54 +78,6 @@ func TestTheBudgetIsSpentHoweverLongResponsesTake(t *testing.T) {
 	}
 }
 
-// TestNothingIsStartedForAnAgencyAfterItsFirstRefusal refuses the list while 64 of its polls are under way.
-func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
-		flats := references(100)
-		w.publish("A100", flats...)
-		w.publish("B200", "b#1##")
-		var refuses atomic.Bool
-		u := &underWay{under: w.options.API.Transport}
-		w.options.API.Transport = u
-		var most atomic.Int64
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation == sandbox.OperationContactRequests {
-				return &sandbox.Fault{Delay: 9 * time.Second}
-			}
-			if refuses.Load() && c.AgencyID == "A100" {
-				most.Store(u.now.Load())
-				return &sandbox.Fault{Status: http.StatusForbidden}
-			}
-			return nil
-		})
-		w.options.RequestsPerSecond, w.options.PollInterval = 40, time.Second
-		w.start()
-		w.pass(3 * time.Minute)
-		for n := range 2500 { // more than a first answer shows: who was asked has further questions
-			w.write("A100", flats[n%100], 0)
-		}
-		refuses.Store(true)
-		w.poller.WalkNow("A100")
-		w.pass(5 * time.Minute)
-		var refused time.Time
-		after := 0
-		for _, c := range w.model.Log(sandbox.Filter{AgencyID: "A100"}) {
-			if !refused.IsZero() && c.At.After(refused) {
-				after++
-			}
-			if c.Status == http.StatusForbidden && refused.IsZero() {
-				refused = c.At
-			}
-		}
-		if refused.IsZero() || after > 0 || most.Load() < 64 {
-			t.Errorf("%d requests were started after the refusal of %v, with %d under way", after, refused, most.Load())
-		}
-		if w.status("A100").State != "halted" || w.status("B200").State == "halted" {
-			t.Errorf("A100 is %s, B200 %s", w.status("A100").State, w.status("B200").State)
-		}
-	})
-}
-
 // manyAgencies are 50 ids in each round.
 func manyAgencies() (ids []string) {
 	for n := range 50 * *rounds {

@@ -20,7 +20,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options configure New. Conn, Prefix, Stream, Dir and Name are required.
+// Options configure New. Conn, Prefix, Stream, Dir and Name are required. Names, prefix and filters
+// are checked where the configuration is read.
 type Options struct {
 	Conn   stream.Conn // the caller closes it after Run has returned
 	Prefix string
@@ -75,27 +76,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ErrOptions is wrapped by errors about the options themselves.
-var ErrOptions = errors.New("forwarder")
-
-// validate finds mistakes that would otherwise show much later.
-func (o Options) validate() error {
-	err := events.ValidPrefix(o.Prefix)
-	if err != nil {
-		err = fmt.Errorf("the subject prefix %w", err)
-	}
-	for _, name := range append([]string{o.Name, cmp.Or(o.Instance, o.Name)}, o.Forwarders...) {
-		err = cmp.Or(err, ValidName(name))
-	}
-	for _, r := range o.Routes {
-		err = cmp.Or(err, r.Filter.validate())
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	return nil
-}
-
 // ValidName checks the name of a forwarder, which becomes part of subjects and of file names. The
 // error does not quote it.
 func ValidName(name string) error {
@@ -121,14 +101,11 @@ type Forwarder struct {
 	cut func(step string) error // for tests: ends a worker at a step, as a crash would
 }
 
-// New checks the options, takes the locks of the names, and reads the files. It makes no network
-// calls. The forwarder keeps the locks until Run returns or Close is called. [ErrBusy] means that
-// another process has one of them, [ErrState] that a file cannot be used.
+// New takes the locks of the names, and reads the files. It makes no network calls. The forwarder
+// keeps the locks until Run returns or Close is called. [ErrBusy] means that another process has
+// one of them, [ErrState] that a file cannot be used.
 func New(o Options) (*Forwarder, error) {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	js, err := o.Conn.JetStream()
 	if err != nil {
 		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
@@ -227,21 +204,16 @@ var errChanged = errors.New("the routes were changed")
 
 // Change has Run put other routes into force, once the deliveries under way have ended. Read is
 // when the routes were read. If Change is called again before that, only the last routes count.
-func (f *Forwarder) Change(routes []Route, read time.Time) error {
+func (f *Forwarder) Change(routes []Route, read time.Time) {
 	f.mu.Lock()
 	o := f.o
 	f.mu.Unlock()
 	o.Routes, o.Since = routes, read
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return err
-	}
 	select {
 	case <-f.changes: // an earlier change that never came into force
 	default:
 	}
-	f.changes <- o
-	return nil
+	f.changes <- o.withDefaults()
 }
 
 // Run forwards until ctx ends, and then lets a Send under way finish, for at most 5 s. It

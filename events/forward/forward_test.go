@@ -61,25 +61,6 @@ func TestADamagedStateIsRefusedAndLeftAsItIs(t *testing.T) {
 	})
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, leadsTo(newScript("a", 20)))
-		for name, change := range map[string]func(*Options){
-			"prefix":     func(o *Options) { o.Prefix = "a..b" },
-			"name":       func(o *Options) { o.Name = "a/b" },
-			"forwarders": func(o *Options) { o.Forwarders = []string{"a.b"} },
-			"type":       func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
-		} {
-			o := w.o
-			o.Routes = []Route{leadsTo(newScript("a", 20))}
-			change(&o)
-			if _, err := New(o); !errors.Is(err, ErrOptions) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	})
-}
-
 // TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads has two with disjoint agencies on one
 // stream. The second is refused until it has a name of its own.
 func TestTwoDoorbellsWithTheSameReceiversDoNotTakeEachOthersLeads(t *testing.T) {

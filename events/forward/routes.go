@@ -3,9 +3,7 @@ package forward
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,21 +55,6 @@ func matches(pattern string, t events.Type) bool {
 	}
 	begin, wild := strings.CutSuffix(pattern, ">")
 	return wild && strings.HasSuffix(begin, ".") && strings.HasPrefix(string(t), begin)
-}
-
-// validate finds types that match no event, and scores that are not finite.
-func (f Filter) validate() error {
-	for _, p := range f.Types {
-		if !slices.ContainsFunc(events.Types, func(t events.Type) bool { return matches(p, t) }) {
-			return fmt.Errorf(
-				"there is no event type %.40q; types are %v, or a pattern such as access.>", p,
-				events.Types)
-		}
-	}
-	if f.MinScore != nil && (math.IsNaN(*f.MinScore) || math.IsInf(*f.MinScore, 0)) {
-		return errors.New("the minimum score is not a number")
-	}
-	return nil
 }
 
 // Fits reports whether the filter takes an event, whatever its origin.

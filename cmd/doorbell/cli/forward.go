@@ -88,8 +88,6 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	switch {
 	case errors.Is(err, forward.ErrBusy):
 		return exit.Config(err, "doorbell run already forwards to what is configured; for a second forwarder choose another --name or DOORBELL_DATA_DIR")
-	case errors.Is(err, forward.ErrOptions):
-		return exit.Config(err, "")
 	case err != nil:
 		return exit.IO(err, "check "+cfg.Base.DataDir+" and the free space on its disk")
 	}
@@ -108,18 +106,14 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 }
 
 // taking puts routes into force that were read again, but for those that are refused.
-func taking(log *slog.Logger, change func([]forward.Route, time.Time) error) func([]forward.Route, string) {
+func taking(log *slog.Logger, change func([]forward.Route, time.Time)) func([]forward.Route, string) {
 	return func(routes []forward.Route, problem string) {
-		if problem == "" {
-			if err := change(routes, time.Now()); err != nil {
-				problem = err.Error()
-			}
-		}
 		if problem != "" {
 			log.Error("the changed table of routes is refused; the previous one stays in force",
 				"err", problem)
 			return
 		}
+		change(routes, time.Now())
 		log.Info("the table of routes was read again", "outlets", len(routes))
 	}
 }

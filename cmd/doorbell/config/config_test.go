@@ -511,6 +511,19 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 	}
 }
 
+func TestAPatternThatMatchesNoTypeIsUnknown(t *testing.T) {
+	for _, pattern := range []string{"contact_request.created", "access.>", "insertion.appeared"} {
+		if !KnownType(pattern) {
+			t.Errorf("%q is refused", pattern)
+		}
+	}
+	for _, pattern := range []string{"", "contact_request", "contact_request.*", "*", "acces.>", "access>", "access.>.x", ".>", "a>", "CONTACT_REQUEST.CREATED"} {
+		if KnownType(pattern) {
+			t.Errorf("%q is accepted", pattern)
+		}
+	}
+}
+
 func TestTheTagsOfEveryFieldAreValid(t *testing.T) {
 	for _, s := range All() {
 		tag := s.field.Tag

@@ -108,20 +108,16 @@ func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan tabl
 		case err := <-ended:
 			return cmp.Or(err, errors.New("it stopped"))
 		case next := <-changes:
-			refused := next.refused
-			if refused == "" {
+			if next.refused == "" {
 				*in = next
 				o.Log.Info("the table of routes was read again", "outlets", len(next.routes))
-				if err := now.Change(next.routes, next.read); err != nil {
-					refused = err.Error()
-				}
-			}
-			if refused != "" {
+				now.Change(next.routes, next.read)
+			} else {
 				o.Log.Error(
 					"the changed table of routes is refused; the previous one stays in force",
-					"err", refused)
+					"err", next.refused)
 			}
-			a.forwarding.is(func() { a.forwarding.refused = refused })
+			a.forwarding.is(func() { a.forwarding.refused = next.refused })
 		}
 	}
 }

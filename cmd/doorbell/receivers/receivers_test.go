@@ -263,6 +263,7 @@ func TestATableWithAMistakeIsRefusedWithItsPosition(t *testing.T) {
 		"line 1, column 1: the column to is missing":                                           "agency\nA100\n",
 		"line 3, column 1 (agency): this is not an agency id":                                  header + "\nA/100;;;;;;slack:" + secret,
 		"line 2, column 5 (min_score): is not a number":                                        header + "A100;;;;high;;slack:" + secret,
+		"line 2, column 5 (min_score): is not a number; write it like 50 or 0.7":               header + "A100;;;;NaN;;slack:" + secret,
 		"line 2, column 6 (types): entry 2 is not an event type; schemas/README.md lists them": header + "A100;;;;;watch.>,acess.>;slack:" + secret,
 		"line 2, column 7 (to): it is empty":                                                   header + "A100\n",
 		"line 2, column 7 (to): entry 1 does not begin with a kind of receiver":                header + "A100;;;;;;" + secret,

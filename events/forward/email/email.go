@@ -83,9 +83,6 @@ func New(o Options) (*Receiver, error) {
 		return nil, err
 	}
 	o.Password, o.Name = "", cmp.Or(o.Name, "email") // the server has the password
-	if err := forward.ValidName(o.Name); err != nil {
-		return nil, err
-	}
 	o.Message.Location = cmp.Or(o.Message.Location, time.UTC)
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -95,7 +94,13 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		"outlets", len(o.Routes), "data", cfg.Base.DataDir)
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { set.Watch(ctx, taking(log, pipeline.Change)) })
+	watching.Go(func() {
+		set.Watch(ctx, log, func(routes []forward.Route, problem string) {
+			if problem == "" {
+				pipeline.Change(routes, time.Now())
+			}
+		})
+	})
 	err = pipeline.Run(ctx)
 	stop()
 	watching.Wait()
@@ -103,19 +108,6 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return exit.Failed(err, "start it again; it continues where it stopped")
 	}
 	return nil
-}
-
-// taking puts routes into force that were read again, but for those that are refused.
-func taking(log *slog.Logger, change func([]forward.Route, time.Time)) func([]forward.Route, string) {
-	return func(routes []forward.Route, problem string) {
-		if problem != "" {
-			log.Error("the changed table of routes is refused; the previous one stays in force",
-				"err", problem)
-			return
-		}
-		change(routes, time.Now())
-		log.Info("the table of routes was read again", "outlets", len(routes))
-	}
 }
 
 // trial is the outcome of a test event.

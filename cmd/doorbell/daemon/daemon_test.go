@@ -348,7 +348,7 @@ func to(n named) []forward.Route { return []forward.Route{{Receiver: n, Forwarde
 func (changing) Routes() []forward.Route { return to("a") }
 func (changing) Close()                  {}
 
-func (changing) Watch(ctx context.Context, changed func([]forward.Route, string)) {
+func (changing) Watch(ctx context.Context, _ *slog.Logger, changed func([]forward.Route, string)) {
 	changed(to("b"), "")
 	changed(nil, "line 3")
 	<-ctx.Done()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 type Receivers interface {
 	// Routes returns the routes in force at the start.
 	Routes() []forward.Route
-	// Watch calls changed with new routes, or with the reason why they are not used, until ctx
-	// ends.
-	Watch(ctx context.Context, changed func(routes []forward.Route, problem string))
+	// Watch logs new routes and calls changed with them, or with the reason why they are not used,
+	// until ctx ends.
+	Watch(ctx context.Context, log *slog.Logger, changed func(routes []forward.Route, problem string))
 	// Close releases the connections of the receivers.
 	Close()
 }
@@ -61,7 +62,7 @@ func (a *Daemon) forward(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() {
-		r.Watch(ctx, func(routes []forward.Route, problem string) {
+		r.Watch(ctx, a.o.Log.With("part", "forward"), func(routes []forward.Route, problem string) {
 			select {
 			case changes <- table{routes, time.Now(), problem}:
 			case <-ctx.Done():
@@ -110,12 +111,7 @@ func (a *Daemon) forwardOnce(ctx context.Context, in *table, changes <-chan tabl
 		case next := <-changes:
 			if next.refused == "" {
 				*in = next
-				o.Log.Info("the table of routes was read again", "outlets", len(next.routes))
 				now.Change(next.routes, next.read)
-			} else {
-				o.Log.Error(
-					"the changed table of routes is refused; the previous one stays in force",
-					"err", next.refused)
 			}
 			a.forwarding.is(func() { a.forwarding.refused = next.refused })
 		}

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -64,26 +65,31 @@ func OpenKind(c *config.Config, kind, name, version string) (*Set, error) {
 }
 
 // Reread puts the table into force that its file holds now. After an error the one before stays.
-func (s *Set) Reread() error {
-	text, trouble := s.read()
-	if trouble == "" {
-		err := s.take(text)
+func (s *Set) Reread() error { return s.use(s.read()) }
+
+// reading is the text of the routes file, empty if there is none, or why it cannot be read.
+type reading struct{ text, trouble string }
+
+func (s *Set) read() (now reading) {
+	if s.c.Forward.RoutesFile != "" {
+		now.text, now.trouble = config.ReadFile(s.c.Forward.RoutesFile)
+	}
+	return now
+}
+
+// use puts the table of a reading into force.
+func (s *Set) use(now reading) error {
+	if now.trouble == "" {
+		err := s.take(now.text)
 		if err == nil || errors.As(err, new(*config.Error)) {
 			return err
 		}
-		trouble = "is refused: " + err.Error()
+		now.trouble = "is refused: " + err.Error()
 	}
 	return &config.Error{Problems: []config.Problem{{
-		Name: "DOORBELL_ROUTES_FILE", Text: "names " + s.c.Forward.RoutesFile + ", which " + trouble,
+		Name: "DOORBELL_ROUTES_FILE",
+		Text: "names " + s.c.Forward.RoutesFile + ", which " + now.trouble,
 	}}}
-}
-
-// read returns the text of the routes file, empty if there is none, or why it cannot be read.
-func (s *Set) read() (text, trouble string) {
-	if s.c.Forward.RoutesFile == "" {
-		return "", ""
-	}
-	return config.ReadFile(s.c.Forward.RoutesFile)
 }
 
 // IsEmpty reports whether no receiver is configured, and no routes file that could add one.
@@ -238,29 +244,23 @@ func messages(c *config.Config, people string) message.Options {
 	}
 }
 
-// Watch rereads the routes file until ctx ends. When the file has changed it calls changed, with
-// the new routes or with the reason why they are not used.
-func (s *Set) Watch(ctx context.Context, changed func(routes []forward.Route, problem string)) {
-	path := s.c.Forward.RoutesFile
-	if path == "" {
+// Watch rereads the routes file until ctx ends. When the file has changed it logs that and calls
+// changed, with the new routes or with the reason why they are not used.
+func (s *Set) Watch(ctx context.Context, log *slog.Logger,
+	changed func(routes []forward.Route, problem string),
+) {
+	if s.c.Forward.RoutesFile == "" {
 		return
 	}
-	type reading struct{ text, trouble string }
-	read := func() (now reading) {
-		now.text, now.trouble = s.read()
-		return now
-	}
-	_ = config.Watch(ctx, nil, reading{text: s.text}, read, func(now reading) error {
-		if now.trouble == "" {
-			if err := s.take(now.text); err != nil {
-				now.trouble = "is refused: " + err.Error()
-			}
+	_ = config.Watch(ctx, nil, reading{text: s.text}, s.read, func(now reading) error {
+		if err := s.use(now); err != nil {
+			log.Error("the changed table of routes is refused; the previous one stays in force",
+				"err", err.Error())
+			changed(nil, err.Error())
+			return nil
 		}
-		if now.trouble != "" {
-			changed(nil, "DOORBELL_ROUTES_FILE names "+path+", which "+now.trouble)
-		} else {
-			changed(s.routes, "")
-		}
+		log.Info("the table of routes was read again", "outlets", len(s.routes))
+		changed(s.routes, "")
 		return nil
 	})
 }

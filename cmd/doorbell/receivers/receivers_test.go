@@ -2,6 +2,7 @@ package receivers
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -345,7 +346,7 @@ func TestATableIsReadAgain(t *testing.T) {
 		var mu sync.Mutex
 		var told []string
 		ctx, stop := context.WithCancel(t.Context())
-		go s.Watch(ctx, func(routes []forward.Route, problem string) {
+		go s.Watch(ctx, slog.New(slog.DiscardHandler), func(routes []forward.Route, problem string) {
 			for _, r := range routes {
 				problem += r.Filter.Whose() + " "
 				if r.Filter.Whose() == "A100" && r.Receiver != first {

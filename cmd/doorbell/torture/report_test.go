@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -208,7 +209,9 @@ func (k *desk) Routes() []forward.Route {
 	}
 }
 
-func (k *desk) Watch(ctx context.Context, _ func([]forward.Route, string)) { <-ctx.Done() }
+func (k *desk) Watch(ctx context.Context, _ *slog.Logger, _ func([]forward.Route, string)) {
+	<-ctx.Done()
+}
 
 func (k *desk) Close() {}
 

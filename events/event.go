@@ -97,6 +97,15 @@ const (
 // Schema is the ce-dataschema of a type, equal to the $id of its JSON Schema.
 func (t Type) Schema() string { return "urn:doorbell:schema:" + string(t) + ":v1" }
 
+// Fits reports whether a pattern is the type, a group that it belongs to, as access.>, or > for all.
+func (t Type) Fits(pattern string) bool {
+	group, several := strings.CutSuffix(pattern, ">")
+	if several && (group == "" || strings.HasSuffix(group, ".")) {
+		return strings.HasPrefix(string(t), group)
+	}
+	return string(t) == pattern
+}
+
 // typeForm is what a type can be, known to this version or not. What passes is safe in headers and
 // subjects.
 var typeForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)

@@ -49,14 +49,6 @@ type Filter struct {
 	MinScore *float64 `json:"minScore,omitempty"`
 }
 
-func matches(pattern string, t events.Type) bool {
-	if pattern == ">" || pattern == string(t) {
-		return true
-	}
-	begin, wild := strings.CutSuffix(pattern, ">")
-	return wild && strings.HasSuffix(begin, ".") && strings.HasPrefix(string(t), begin)
-}
-
 // Fits reports whether the filter takes an event, whatever its origin.
 func (f Filter) Fits(e events.Event) bool {
 	return f.Takes(e.Type) && f.covers(e.AgencyID) &&
@@ -69,7 +61,7 @@ func (f Filter) Takes(t events.Type) bool {
 	if types == nil {
 		types = DefaultTypes
 	}
-	return slices.ContainsFunc(types, func(p string) bool { return matches(p, t) })
+	return slices.ContainsFunc(types, t.Fits)
 }
 
 func (f Filter) covers(agency string) bool {

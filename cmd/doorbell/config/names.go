@@ -123,9 +123,6 @@ const TypesAre = "schemas/README.md lists them"
 
 // KnownType reports whether a type, or a group of them as access.>, exists.
 func KnownType(name string) bool {
-	group, several := strings.CutSuffix(name, ">")
-	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
-		return string(t) == name ||
-			several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
-	})
+	isIt := func(t events.Type) bool { return t.Fits(name) }
+	return name != ">" && slices.ContainsFunc(events.Types, isIt)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
@@ -38,7 +37,7 @@ type EventQuery struct {
 func (q EventQuery) matches(e events.Event) bool {
 	switch {
 	case q.ID != "" && e.ID != q.ID,
-		q.Type != "" && !ofType(e.Type, q.Type),
+		q.Type != "" && !e.Type.Fits(q.Type),
 		q.PropertyReferenceID != "" && e.Reference != q.PropertyReferenceID,
 		!q.Since.IsZero() && e.RecordedTime.Before(q.Since),
 		!q.Until.IsZero() && !e.RecordedTime.Before(q.Until),
@@ -46,14 +45,6 @@ func (q EventQuery) matches(e events.Event) bool {
 		return false
 	}
 	return true
-}
-
-// ofType says whether a type is the one that is wanted, or one of several as access.>.
-func ofType(t events.Type, wanted string) bool {
-	if group, several := strings.CutSuffix(wanted, ">"); several {
-		return strings.HasPrefix(string(t), group)
-	}
-	return string(t) == wanted
 }
 
 // LoggedEvent is an event of the log.

@@ -105,26 +105,19 @@ type ContactRequestRedacted struct {
 // The id of a new contact request hashes its creation time to the second, where it is known: APIs
 // give ids again.
 func (p *ContactRequestCreated) facts() facts {
-	identity := texts(p.ContactRequestID)
-	if !p.CreatedAt.IsZero() {
-		identity = append(identity, p.CreatedAt.UTC().Format(time.RFC3339))
+	f := identified(TypeContactRequestCreated, p.PropertyReferenceID, p.ContactRequestID)
+	if f.time = p.CreatedAt; !f.time.IsZero() {
+		f.identity = append(f.identity, f.time.UTC().Format(time.RFC3339))
 	}
-	return facts{
-		kind: TypeContactRequestCreated, reference: p.PropertyReferenceID,
-		identity: identity, time: p.CreatedAt,
-	}
+	return f
 }
 
 func (p *ContactRequestChanged) facts() facts {
-	return facts{
-		kind: TypeContactRequestChanged, reference: p.PropertyReferenceID,
-		identity: texts(p.ContactRequestID, p.Revision, p.Digest),
-	}
+	return identified(TypeContactRequestChanged, p.PropertyReferenceID,
+		p.ContactRequestID, p.Revision, p.Digest)
 }
 
 func (p *ContactRequestRedacted) facts() facts {
-	return facts{
-		kind: TypeContactRequestRedacted, reference: p.PropertyReferenceID,
-		identity: texts(p.ContactRequestID, p.Revision, p.Digest),
-	}
+	return identified(TypeContactRequestRedacted, p.PropertyReferenceID,
+		p.ContactRequestID, p.Revision, p.Digest)
 }

@@ -83,31 +83,19 @@ type InsertionReappeared struct {
 }
 
 func (p *InsertionAppeared) facts() facts {
-	return facts{
-		kind: TypeInsertionAppeared, reference: p.PropertyReferenceID,
-		identity: texts(p.Episode, p.Digest),
-	}
+	return identified(TypeInsertionAppeared, p.PropertyReferenceID, p.Episode, p.Digest)
 }
 
 func (p *InsertionChanged) facts() facts {
-	return facts{
-		kind: TypeInsertionChanged, reference: p.PropertyReferenceID,
-		identity: texts(p.Episode, p.Revision, p.Digest),
-	}
+	return identified(TypeInsertionChanged, p.PropertyReferenceID, p.Episode, p.Revision, p.Digest)
 }
 
 func (p *InsertionDisappeared) facts() facts {
-	return facts{
-		kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID,
-		identity: texts(p.Episode, p.Digest),
-	}
+	return identified(TypeInsertionDisappeared, p.PropertyReferenceID, p.Episode, p.Digest)
 }
 
 func (p *InsertionReappeared) facts() facts {
-	return facts{
-		kind: TypeInsertionReappeared, reference: p.PropertyReferenceID,
-		identity: texts(p.Episode, p.Digest),
-	}
+	return identified(TypeInsertionReappeared, p.PropertyReferenceID, p.Episode, p.Digest)
 }
 
 // Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no

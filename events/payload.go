@@ -28,16 +28,17 @@ type facts struct {
 	time     time.Time // ce-time, where it is not the observation
 }
 
-// texts are the parts of an identity.
-func texts(parts ...any) []string {
-	list := make([]string, len(parts))
-	for i, p := range parts {
-		if digest, ok := p.([32]byte); ok {
-			p = hex.EncodeToString(digest[:])
+// identified are the facts of what happens to an insertion or a contact request, and the parts of
+// its identity.
+func identified(kind Type, reference string, identity ...any) facts {
+	f := facts{kind: kind, reference: reference}
+	for _, part := range identity {
+		if digest, ok := part.([32]byte); ok {
+			part = hex.EncodeToString(digest[:])
 		}
-		list[i] = fmt.Sprint(p)
+		f.identity = append(f.identity, fmt.Sprint(part))
 	}
-	return list
+	return f
 }
 
 // Common is part of every payload.

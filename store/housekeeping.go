@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,14 +45,16 @@ type Space struct {
 // before, up to the limit of the file.
 type Housekeeping struct {
 	o      HousekeepingOptions
-	mu     sync.Mutex
-	is     Space
-	turned time.Time
+	is     atomic.Value // Space
+	turned atomic.Value // time.Time
 }
 
 // NewHousekeeping does nothing yet.
 func NewHousekeeping(o HousekeepingOptions) *Housekeeping {
-	return &Housekeeping{o: o, is: Space{Max: o.Max}}
+	h := &Housekeeping{o: o}
+	h.is.Store(Space{Max: o.Max})
+	h.turned.Store(time.Time{})
+	return h
 }
 
 // Run trims immediately and every hour, and looks at the size every few seconds, until ctx is done;
@@ -71,7 +73,7 @@ func (h *Housekeeping) Run(ctx context.Context) error {
 		if err := errors.Join(h.makeRoom(ctx), h.Look()); err != nil {
 			return err
 		}
-		h.turn()
+		h.turned.Store(time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -92,10 +94,7 @@ func (h *Housekeeping) Look() error {
 		InUse: inUse, Max: most, Alarm: most > 0 && inUse >= most/100*alarmFrom,
 		Full: most > 0 && inUse >= most,
 	}
-	h.mu.Lock()
-	was := h.is
-	h.is = is
-	h.mu.Unlock()
+	was := h.is.Swap(is).(Space)
 	h.o.Store.full.Store(is.Full)
 	if h.o.Changed != nil && (is.Alarm != was.Alarm || is.Full != was.Full) {
 		h.o.Changed(is)
@@ -104,25 +103,11 @@ func (h *Housekeeping) Look() error {
 }
 
 // Space is the result of the last measurement.
-func (h *Housekeeping) Space() Space {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.is
-}
+func (h *Housekeeping) Space() Space { return h.is.Load().(Space) }
 
 // Turned is the time of the last loop iteration of Run, every few seconds or after each of many
 // small steps; zero before the first.
-func (h *Housekeeping) Turned() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.turned
-}
-
-func (h *Housekeeping) turn() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.turned = time.Now()
-}
+func (h *Housekeeping) Turned() time.Time { return h.turned.Load().(time.Time) }
 
 // makeRoom trims the oldest acknowledged events of a store that holds all that it may, whatever
 // their age, until there is room or none is left.
@@ -137,7 +122,7 @@ func (h *Housekeeping) makeRoom(ctx context.Context) error {
 		if n, err = s.Trim(s.now().Add(time.Hour), int(most)); err == nil {
 			inUse, err = s.InUse()
 		}
-		h.turn()
+		h.turned.Store(time.Now())
 	}
 	return err
 }

@@ -119,16 +119,14 @@ func (tx *Tx) PutAgency(id string, a Agency) error {
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer
 // configured.
-func (s *Store) Agencies() ([]string, error) { return s.keys(bucketAgencies) }
+func (s *Store) Agencies() ([]string, error) { return read(s, (*Tx).agencies) }
 
-// keys are those of a bucket.
-func (s *Store) keys(bucket []byte) ([]string, error) {
-	return read(s, func(tx *Tx) (all []string) {
-		for k := range tx.ascend(bucket, nil, nil) {
-			all = append(all, string(k))
-		}
-		return all
-	})
+// agencies is a list because a bucket must not change while it is read.
+func (tx *Tx) agencies() (all []string) {
+	for id := range tx.ascend(bucketAgencies, nil, nil) {
+		all = append(all, string(id))
+	}
+	return all
 }
 
 // Halt is a scope that is not asked for any more.

@@ -113,11 +113,7 @@ func Adopt(path string) error {
 	m := s.meta
 	m.StoreID, m.Created = newID(), time.Now().UTC()
 	err = s.Update(func(tx *Tx) error {
-		var agencies []string // a bucket must not change while it is read
-		for id := range tx.ascend(bucketAgencies, nil, nil) {
-			agencies = append(agencies, string(id))
-		}
-		for _, id := range agencies {
+		for _, id := range tx.agencies() {
 			a, _ := tx.Agency(id)
 			a.AwaitsStream = true
 			if err := tx.PutAgency(id, a); err != nil {

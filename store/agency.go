@@ -35,8 +35,8 @@ type Agency struct {
 	// Volatile are members of records that change at each reading, and are left out of digests.
 	Volatile []Volatile `json:"volatile,omitempty"`
 
-	// BaselineReason says what the baseline under way, or the last one, was made for: first (also
-	// if empty) or filter_changed. BaselineSince is when it began, if not at WatchStart.
+	// BaselineReason says what the baseline under way, or the last one, was made for: filter_changed;
+	// empty: it is the first. BaselineSince is when it began, if not at WatchStart.
 	BaselineReason string    `json:"baselineReason,omitempty"`
 	BaselineSince  time.Time `json:"baselineSince,omitzero"`
 

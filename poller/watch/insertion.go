@@ -162,11 +162,17 @@ func contactStart(a store.Agency) time.Time {
 	return begin
 }
 
+// summary says in the words of an event what listings read.
 func summary(i listings.Insertion) events.InsertionSummary {
 	if len(i.Record) == 0 {
 		return events.InsertionSummary{}
 	}
-	return insertionSummary(i.Summary())
+	s := i.Summary()
+	return events.InsertionSummary{
+		Title: s.Title, Street: s.Street, PostalCode: s.PostalCode, Locality: s.Locality,
+		OfferType: s.OfferType, RankType: s.RankType, Rooms: s.Rooms, LivingSpace: s.LivingSpace,
+		Price: (*events.Price)(s.Price), URL: s.URL,
+	}
 }
 
 // refiltered says whether an insertion came into the watch because the filter has changed: what was
@@ -229,11 +235,8 @@ func members(v json.RawMessage) (map[string]json.RawMessage, bool) {
 	return m, json.Unmarshal(v, &m) == nil
 }
 
-// Reasons of a baseline.
-const (
-	BaselineFirst  = "first"
-	BaselineFilter = "filter_changed"
-)
+// BaselineFilter is the reason of a baseline that another filter has begun.
+const BaselineFilter = "filter_changed"
 
 // Listed is an insertion as a page shows it.
 type Listed struct {
@@ -284,15 +287,6 @@ func (r Rules) leavingOut(state store.Agency) Rules {
 func rulesID(version int, ignored []string) uint32 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", version, ignored))
 	return binary.BigEndian.Uint32(sum[:4])
-}
-
-// insertionSummary says in the words of an event what listings read.
-func insertionSummary(s listings.Summary) events.InsertionSummary {
-	return events.InsertionSummary{
-		Title: s.Title, Street: s.Street, PostalCode: s.PostalCode, Locality: s.Locality,
-		OfferType: s.OfferType, RankType: s.RankType, Rooms: s.Rooms, LivingSpace: s.LivingSpace,
-		Price: (*events.Price)(s.Price), URL: s.URL,
-	}
 }
 
 // contact says in the words of an event what listings read of a person.

@@ -146,14 +146,6 @@ func (v value) object() object {
 	return v.inner
 }
 
-// array returns the elements of an array; nothing for anything else.
-func (v value) array() []value {
-	if !v.isArray() {
-		return nil
-	}
-	return v.inner
-}
-
 // text is the content of a JSON string; false for anything else.
 func (v value) text() (string, bool) {
 	if v.kind() != jsontext.KindString {

@@ -126,10 +126,10 @@ func epoch(s string) (time.Time, string) {
 	return time.Time{}, FormUnreadable
 }
 
-// arrayText writes [2026,11,20,10,41,7,123000000], of which the last two may be absent, as a text
-// without a zone.
+// arrayText writes the array [2026,11,20,10,41,7,123000000], of which the last two may be absent,
+// as a text without a zone.
 func arrayText(v value) string {
-	elements := v.array()
+	elements := v.inner
 	if len(elements) < 5 || len(elements) > 7 {
 		return ""
 	}

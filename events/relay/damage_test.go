@@ -158,7 +158,7 @@ func afterDamage(t *testing.T, template *bell, log []byte, dir string) error {
 	r := b.relay()
 	eventually(t, "a connection", func() bool { // the server may be restarted
 		err = r.RunOnce(ctx)
-		return !errors.Is(err, ErrNotConnected)
+		return !errors.Is(err, stream.ErrNotConnected)
 	})
 	return errors.Join(err, b.consumed(ctx))
 }

@@ -69,7 +69,7 @@ func (r *Relay) compare(ctx context.Context, info *jetstream.StreamInfo) error {
 			"the stream held damaged messages, which were erased: they are published again",
 			"stream", r.o.Stream)
 		err := r.restart(ctx)
-		s.erased = !errors.Is(err, ErrNotConnected)
+		s.erased = !errors.Is(err, stream.ErrNotConnected)
 		return err
 	}
 	if !others {
@@ -84,7 +84,7 @@ func (r *Relay) restart(ctx context.Context) error {
 	if err := r.o.Restart(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("restart of the server: %w", err)
 	}
-	return ErrNotConnected
+	return stream.ErrNotConnected
 }
 
 func (r *Relay) subjects() string { return events.StreamSubjects(r.o.Prefix) }

@@ -66,7 +66,7 @@ func (r *Relay) prepare(ctx context.Context) error {
 		return ErrClosed
 	}
 	if !r.o.Conn.IsConnected() {
-		return ErrNotConnected
+		return stream.ErrNotConnected
 	}
 	info, err := r.inspect(ctx)
 	if err != nil {

@@ -101,7 +101,7 @@ func (o ReplayOptions) Config() jetstream.StreamConfig {
 // prepare makes sure that the stream of replays exists, and returns the limit on a message.
 func (o ReplayOptions) prepare(ctx context.Context, js jetstream.JetStream) (limit int, err error) {
 	if !o.Conn.IsConnected() {
-		return 0, ErrNotConnected
+		return 0, stream.ErrNotConnected
 	}
 	found, err := stream.Ensure(ctx, js, o.Config(),
 		stream.Rights{Manage: o.Manage, Embedded: o.Embedded})

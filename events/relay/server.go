@@ -13,15 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Errors that name what the operator has to change. The relay keeps retrying.
-var (
-	// ErrNoStream: the stream is missing, and the relay may not create it.
-	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids creating it")
-	// ErrStreamUnfit: the stream exists, but its configuration is not fit for our events.
-	ErrStreamUnfit = stream.ErrUnfit
-	// ErrNotConnected: there is no connection at the moment.
-	ErrNotConnected = stream.ErrNotConnected
-)
+// ErrNoStream: the stream is missing, and the relay may not create it. The relay keeps retrying, as
+// after stream.ErrUnfit and stream.ErrNotConnected.
+var ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids creating it")
 
 // margin is the space in bytes for headers that the relay and the client add to an event.
 const margin = 1024

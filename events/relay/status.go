@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -103,10 +104,10 @@ func reason(err error) string {
 			return reasonGone
 		}
 		return reasonConfig
-	case errors.Is(err, ErrStreamUnfit), errors.Is(err, ErrNoStream),
+	case errors.Is(err, stream.ErrUnfit), errors.Is(err, ErrNoStream),
 		errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrPermissionViolation):
 		return reasonConfig
-	case errors.Is(err, ErrNotConnected), errors.Is(err, ErrClosed),
+	case errors.Is(err, stream.ErrNotConnected), errors.Is(err, ErrClosed),
 		errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected):
 		return reasonGone

@@ -93,7 +93,7 @@ func (c *checker) stream(ctx context.Context, nc stream.Conn) {
 			"change that stream, or choose another DOORBELL_SUBJECT_PREFIX")
 	case missing && errors.Is(err, jetstream.ErrStreamNotFound):
 		c.report.ok(SectionNATS, "%s is missing; run creates it", name)
-	case errors.Is(err, relay.ErrStreamUnfit):
+	case errors.Is(err, stream.ErrUnfit):
 		c.report.fail(SectionNATS, err.Error(), "change that stream, or choose another "+
 			"DOORBELL_SUBJECT_PREFIX; doorbell never changes a stream on an external server")
 	case err != nil:

@@ -110,9 +110,6 @@ type Server struct {
 // without noticing: the caller must hold a lock of its own first.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
-	if o.StoreDir == "" {
-		return nil, errors.New("embedded NATS server: no folder given")
-	}
 	s := &Server{options: o, password: rand.Text()}
 	if err := s.resolve(); err != nil {
 		return nil, fmt.Errorf("embedded NATS server: %w", err)

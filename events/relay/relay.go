@@ -164,12 +164,9 @@ type Relay struct {
 	status Status
 }
 
-// New checks the options and makes a relay. It makes no network calls.
+// New makes a relay. It makes no network calls.
 func New(o Options) (*Relay, error) {
 	o = o.withDefaults()
-	if o.Log == nil || o.Conn.Conn == nil || o.Prefix == "" || o.Stream == "" {
-		return nil, errors.New("relay: log, connection, prefix and stream are required")
-	}
 	js, err := o.Conn.JetStream(jetstream.WithDefaultTimeout(o.AckWait))
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)

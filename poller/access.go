@@ -80,7 +80,7 @@ func (a *agency) pause() {
 	case a.isHalted(listings.OperationContactRequests, ""):
 		until, oneByOne = a.access().NextTry(), true
 	}
-	for _, reason := range []*backoff{a.p.keyBackoff(a.key().Fingerprint()), a.p.base, a.asking} {
+	for _, reason := range []*backoff{a.p.keys[a.key().Fingerprint()], a.p.base, a.asking} {
 		b := reason.state()
 		if b.Failures == 0 || reason == a.asking && b.Failures < operationLimit {
 			continue
@@ -244,7 +244,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if p.o.Allowed != nil && !p.o.Allowed() {
 		return &watch.WaitError{Until: now.Add(time.Second)}
 	}
-	if wait := max(p.keyBackoff(r.Key).state().Wait(now), p.base.state().Wait(now)); wait > 0 {
+	if wait := max(p.keys[r.Key].state().Wait(now), p.base.state().Wait(now)); wait > 0 {
 		return &watch.WaitError{Until: now.Add(wait)}
 	}
 	return p.byID[r.AgencyID].mayChange(func(x watch.Access) (watch.Access, error) { return x.Allow(r, now) })
@@ -253,7 +253,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 // Done notes the end of every request that was admitted: what it says of its key and of the base
 // URL ends or begins their back-offs.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
-	p, key, class := g.p, g.p.keyBackoff(r.Key), watch.Classify(o.Err)
+	p, key, class := g.p, g.p.keys[r.Key], watch.Classify(o.Err)
 	p.metrics.count(r.Operation, o)
 	now := time.Now()
 	sent := now.Add(-o.Duration)

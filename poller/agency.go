@@ -238,5 +238,5 @@ func (a *agency) restoreKeyWait(now time.Time) {
 		return
 	}
 	wait := min(state.KeyUntil.Sub(now), watch.LongestKeyWait)
-	a.p.keyBackoff(state.KeyOf).change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, wait) })
+	a.p.keys[state.KeyOf].change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, wait) })
 }

@@ -294,9 +294,6 @@ func (b *backoff) succeeded(sent time.Time) (ended bool) {
 	return ended
 }
 
-// keyBackoff is what a key waits for, by its fingerprint.
-func (p *Poller) keyBackoff(name string) *backoff { return p.keys[name] }
-
 // jitter spreads an interval by a tenth, so that agencies do not march in step.
 func jitter(d time.Duration) time.Duration {
 	return d - d/20 + rand.N(d/10+1)

@@ -83,7 +83,7 @@ func (a *agency) noteGood(state *store.Agency) {
 // noteKey puts into what is written until when the key waits.
 func (a *agency) noteKey(state *store.Agency) {
 	key := a.key().Fingerprint()
-	if b := a.p.keyBackoff(key).state(); b.Failures > 0 {
+	if b := a.p.keys[key].state(); b.Failures > 0 {
 		state.KeyUntil, state.KeyOf = b.Until.UTC().Round(0), key
 	} else if state.KeyOf != "" {
 		state.KeyUntil, state.KeyOf = time.Time{}, ""

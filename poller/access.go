@@ -261,8 +261,7 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 	switch class {
 	case watch.ClassNone, watch.ClassRefused, watch.ClassAside, watch.ClassDrift:
 		if answered = true; class == watch.ClassNone || class == watch.ClassRefused {
-			var refused *listings.StatusError // of a good response nil
-			errors.As(o.Err, &refused)
+			refused, _ := errors.AsType[*listings.StatusError](o.Err) // of a good response nil
 			p.byID[r.AgencyID].changeAllowed(func(x watch.Access) watch.Access { return x.Observed(r, refused, sent, now) })
 		}
 		if changed = key.succeeded(sent); changed {

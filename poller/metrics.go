@@ -69,8 +69,7 @@ func (m *Metrics) latenciesOf(agencyID string) prometheus.Observer {
 }
 
 func outcome(o listings.Outcome) string {
-	var broken *listings.TransportError
-	if errors.As(o.Err, &broken) {
+	if broken, is := errors.AsType[*listings.TransportError](o.Err); is {
 		return broken.Stage
 	}
 	if http.StatusText(o.Status) != "" { // a service may answer anything, and figures must not grow

@@ -76,8 +76,7 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 		a.pause() // its turn came before the halt, or another request is testing the halt
 		return a.haltedUntil(reference, due), nil
 	case watch.ClassWaiting:
-		var early *watch.WaitError
-		errors.As(err, &early)
+		early, _ := errors.AsType[*watch.WaitError](err)
 		return early.Until, nil
 	case watch.ClassDown, watch.ClassBusy:
 		return due, nil // everything waits; this says nothing about the insertion
@@ -256,14 +255,9 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 // NoneStatus returns the status of a response if it means that there are no contact requests;
 // otherwise 0.
 func NoneStatus(err error) (code int) {
-	var status *listings.StatusError
-	var drift *listings.DriftError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &status):
+	if status, is := errors.AsType[*listings.StatusError](err); is {
 		code = status.Status
-	case errors.As(err, &drift):
+	} else if drift, is := errors.AsType[*listings.DriftError](err); is {
 		code = drift.Status
 	}
 	if code == http.StatusNotFound || code == http.StatusGone || code == http.StatusNoContent {

@@ -162,8 +162,8 @@ func failureOf(err error) string {
 
 // ofReceiver reports whether an error is about the receiver and not about the message.
 func ofReceiver(err error) bool {
-	retry := (*Retry)(nil)
-	return errors.As(err, &retry) && retry.Receiver
+	retry, is := errors.AsType[*Retry](err)
+	return is && retry.Receiver
 }
 
 // isDead counts a failed attempt. It returns why the message becomes a dead letter; empty: it does

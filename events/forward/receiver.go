@@ -155,7 +155,7 @@ func send(ctx context.Context, r Receiver, d Delivery) (err error) {
 
 // after returns the Retry.After of an error, bounded.
 func after(err error) time.Duration {
-	if retry := (*Retry)(nil); errors.As(err, &retry) {
+	if retry, is := errors.AsType[*Retry](err); is {
 		return min(retry.After, longestAfter)
 	}
 	return 0

@@ -212,8 +212,8 @@ func (s *Server) serves(ctx context.Context, inner *server.Server) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	var refused *jetstream.APIError
-	if _, err := js.Stream(ctx, s.options.Stream); errors.As(err, &refused) &&
+	_, err = js.Stream(ctx, s.options.Stream)
+	if refused, is := errors.AsType[*jetstream.APIError](err); is &&
 		(refused.ErrorCode == jetstream.JSErrCodeStreamNotFound || refused.ErrorCode == offline) {
 		return fmt.Errorf("stream %s: %w: %s", s.options.Stream, errNotServed, refused.Description)
 	}

@@ -55,8 +55,7 @@ const beyondAll = math.MaxInt64
 // EraseAt erases one message. It returns false if the message no longer exists.
 func (c Client) EraseAt(ctx context.Context, sequence uint64) (bool, error) {
 	err := c.erase(ctx, sequence)
-	var answer *jetstream.APIError
-	if errors.As(err, &answer) {
+	if answer, is := errors.AsType[*jetstream.APIError](err); is {
 		if m, failed := c.Get(ctx, Query{Sequence: sequence}); isNone(answer) && failed == nil &&
 			m == nil {
 			return false, nil
@@ -94,8 +93,7 @@ func (c Client) MayErase(ctx context.Context) error {
 		return c.mayNot("it was created with deny_delete, which cannot be changed; delete the stream, and it is recreated from the event log")
 	}
 	err = c.erase(ctx, 0) // no message has this number
-	var answer *jetstream.APIError
-	if errors.As(err, &answer) &&
+	if answer, is := errors.AsType[*jetstream.APIError](err); is &&
 		(answer.ErrorCode == eraseFailed || answer.ErrorCode == noSequence ||
 			errors.Is(err, jetstream.ErrStreamNotFound)) {
 		return nil

@@ -56,16 +56,13 @@ func (e *explained) Unwrap() error { return e.err }
 // away says how the last attempt to connect failed. If no server responds, the library keeps no
 // error.
 func away(last error) string {
-	var (
-		certificate *tls.CertificateVerificationError
-		unknown     x509.UnknownAuthorityError
-	)
 	switch {
 	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired),
 		errors.Is(last, nats.ErrAuthRevoked),
 		errors.Is(last, nats.ErrAccountAuthExpired):
 		return "it refuses our credentials"
-	case errors.As(last, &certificate), errors.As(last, &unknown):
+	case errors.As(last, new(*tls.CertificateVerificationError)),
+		errors.As(last, new(x509.UnknownAuthorityError)):
 		return "its certificate is not trusted"
 	}
 	return "no server answers"

@@ -107,8 +107,7 @@ const maxErrors = 10
 // Fail notes a failure.
 func (l *Liveness) Fail(op listings.Operation, c Class, err error, at time.Time) {
 	one := events.StaleError{At: at, Operation: string(op), Class: string(c), Text: err.Error()}
-	var status *listings.StatusError
-	if errors.As(err, &status) {
+	if status, is := errors.AsType[*listings.StatusError](err); is {
 		one.Status = status.Status
 	}
 	l.Errors = append(slices.Clone(l.Errors[max(0, len(l.Errors)-maxErrors+1):]), one)

@@ -100,8 +100,8 @@ func (e *WaitError) Error() string { return "too early to ask" }
 
 // RetryAfter is how long the API asked us to wait, in reasonable bounds; zero if it did not.
 func RetryAfter(err error) time.Duration {
-	var status *listings.StatusError
-	if !errors.As(err, &status) || status.RetryAfter <= 0 {
+	status, is := errors.AsType[*listings.StatusError](err)
+	if !is || status.RetryAfter <= 0 {
 		return 0
 	}
 	return min(max(status.RetryAfter, time.Second), LongestKeyWait)

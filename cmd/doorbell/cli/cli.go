@@ -165,8 +165,7 @@ var helpText string
 // usage.
 func usageError(err error) error {
 	text, command := err.Error(), "doorbell"
-	var parse *kong.ParseError
-	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+	if parse, is := errors.AsType[*kong.ParseError](err); is && parse.Context.Selected() != nil {
 		command = parse.Context.Selected().FullPath()
 		if strings.HasPrefix(text, "unexpected argument") &&
 			slices.Contains([]string{"doorbell forget", "doorbell export"}, command) {

@@ -54,8 +54,8 @@ func (l *eventLog) backup(ctx context.Context, b config.Base, file string,
 	r, err := store.ReceiveBackup(ctx, file, replace, func(w io.Writer) error {
 		return l.Backup(ctx, w, func(bytes int64) error { return needSpace(filepath.Dir(file), bytes) })
 	})
-	var damage *store.DamagedError
-	if errors.As(err, &damage) { // it is that of the store: the copy is gone
+	// it is that of the store: the copy is gone
+	if damage, is := errors.AsType[*store.DamagedError](err); is {
 		damage.Path = filepath.Join(b.DataDir, daemon.StoreFile)
 	}
 	return r, err

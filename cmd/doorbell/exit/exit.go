@@ -58,17 +58,15 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 	if err == nil {
 		return Done, nil, ""
 	}
-	var cfg *config.Error
-	if errors.As(err, &cfg) {
+	if cfg, is := errors.AsType[*config.Error](err); is {
 		return CodeConfig, cfg.Sentences(),
 			"`doorbell config` shows what is in effect and where it comes from"
 	}
-	var damage *store.DamagedError
-	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
+	// whatever was tried, and whatever else came of it
+	if damage, is := errors.AsType[*store.DamagedError](err); is {
 		return CodeIO, []string{damage.Error()}, AdviceOnDamage(damage.Path)
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	if known, is := errors.AsType[*Error](err); is {
 		return known.Code, []string{err.Error()}, known.Hint
 	}
 	return CodeFailed, []string{err.Error()}, ""
@@ -85,7 +83,6 @@ func Held(err error) error {
 // Store says what to do about a store that cannot be opened. An error that says it already stays as
 // it is.
 func Store(err error, dir string) error {
-	var locked *store.LockedError
 	switch {
 	case err == nil, errors.As(err, new(*Error)):
 		return err
@@ -93,7 +90,7 @@ func Store(err error, dir string) error {
 		return IO(err, "")
 	case errors.Is(err, store.ErrDamaged):
 		return err
-	case errors.As(err, &locked):
+	case errors.As(err, new(*store.LockedError)):
 		// And not 78: a command lets go of it, and a supervisor has to try again until then.
 		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err),
 			"stop the other doorbell; if it is a command such as verify, wait for it; or give this one another data directory")

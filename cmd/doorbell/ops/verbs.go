@@ -331,8 +331,7 @@ func answer(w http.ResponseWriter, code int, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		v, code = refused(err)
-		var early *poller.TooSoonError
-		if errors.As(err, &early) {
+		if early, is := errors.AsType[*poller.TooSoonError](err); is {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(early.Wait.Seconds()))))
 		}
 	}

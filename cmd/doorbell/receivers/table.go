@@ -84,7 +84,7 @@ func (s *Set) parse(text string) (lines []Line, err error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if bad := (*csv.ParseError)(nil); errors.As(err, &bad) {
+		if bad, is := errors.AsType[*csv.ParseError](err); is {
 			return nil, &mistake{bad.Line, bad.Column, "character", "a quotation mark is in the wrong place"}
 		}
 		for n := range cells {

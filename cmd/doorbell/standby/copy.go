@@ -177,9 +177,8 @@ func (t *Turn) takeOver(ctx context.Context) error {
 // ownStore returns the id of this machine's store; empty if there is none, or if it cannot be read.
 func ownStore(dir string) (string, error) {
 	s, err := store.OpenReadOnly(store.Options{Dir: dir})
-	var locked *store.LockedError
 	switch {
-	case errors.As(err, &locked):
+	case errors.As(err, new(*store.LockedError)):
 		return "", err
 	case err != nil:
 		return "", nil

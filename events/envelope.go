@@ -139,12 +139,8 @@ func parseSequence(s string) (uint64, bool) {
 // isHeaderText reports whether s may be in a header as it is: short, printable ASCII without
 // spaces.
 func isHeaderText(s string) bool {
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return len(s) <= maxToken
+	odd := func(r rune) bool { return r <= ' ' || r > '~' }
+	return len(s) <= maxToken && !strings.ContainsFunc(s, odd)
 }
 
 // ResentHeader marks a message that the stream held before and had lost, and that was published

@@ -3,6 +3,7 @@ package email
 import (
 	"cmp"
 	"encoding/xml"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,9 +127,10 @@ func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
 		i.Strasse, i.Plz, i.Ort = message.Line(a.Street, maxWord), message.Line(a.PostalCode, 16),
 			message.Line(a.Locality, maxWord)
 	}
+	begins := func(prefix string) bool { return strings.HasPrefix(c.Phone, prefix) }
 	switch number := message.Line(cmp.Or(c.Phone, c.PhoneRaw), 40); {
 	case number == "":
-	case mobile(c.Phone):
+	case slices.ContainsFunc(mobiles, begins):
 		i.Mobil, i.Bevorzugt = number, "MOBIL"
 	default:
 		i.Tel, i.Bevorzugt = number, "TEL"
@@ -139,15 +141,8 @@ func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
 	return i
 }
 
-// mobile knows the mobile numbers of Switzerland and its neighbours.
-func mobile(e164 string) bool {
-	for _, prefix := range []string{
-		"+4174", "+4175", "+4176", "+4177", "+4178", "+4179", "+4915",
-		"+4916", "+4917", "+436", "+336", "+337", "+393",
-	} {
-		if strings.HasPrefix(e164, prefix) {
-			return true
-		}
-	}
-	return false
+// mobiles are how the mobile numbers of Switzerland and its neighbours begin.
+var mobiles = []string{
+	"+4174", "+4175", "+4176", "+4177", "+4178", "+4179", "+4915",
+	"+4916", "+4917", "+436", "+336", "+337", "+393",
 }

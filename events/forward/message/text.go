@@ -6,6 +6,7 @@ import (
 	"net/mail"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -85,12 +86,7 @@ func visible(s string) string {
 
 // joined puts what there is of several texts together.
 func joined(separator string, parts ...string) string {
-	var there []string
-	for _, p := range parts {
-		if p != "" {
-			there = append(there, p)
-		}
-	}
+	there := slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return strings.Join(there, separator)
 }
 

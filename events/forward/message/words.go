@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"fmt"
@@ -28,12 +29,7 @@ var Languages = []Language{English, German, French, Italian}
 // words speak a language. What they say in English is what the code says.
 type words struct{ language Language }
 
-func (w words) tag() Language {
-	if w.language == "" {
-		return English
-	}
-	return w.language
-}
+func (w words) tag() Language { return cmp.Or(w.language, English) }
 
 // t translates. A word without a translation, which a test does not allow, stays English.
 func (w words) t(english string) string {

@@ -15,7 +15,6 @@ package people
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -132,9 +131,8 @@ func compare(a, b Request) int {
 
 // requestOf returns the contact request that an event is about.
 func requestOf(e events.Event) Request {
-	var p struct{ ContactRequestID string }
-	_ = json.Unmarshal(e.Data, &p) // what is no payload has none
-	return Request{e.AgencyID, e.Reference, p.ContactRequestID}
+	r := store.RequestOf(e)
+	return Request{e.AgencyID, r.Reference, r.ID}
 }
 
 // ErrNothing: nothing is held of the person.

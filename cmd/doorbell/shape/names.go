@@ -36,12 +36,11 @@ func keptNames(objects []*value, p place) map[string]bool {
 	structures := map[string]map[string]bool{} // of objects and lists under unknown names
 	for _, o := range objects {
 		for _, m := range o.inner {
+			count[m.name]++
 			if listings.KnownName(m.name) {
 				known = true
-				count[m.name]++
 				continue
 			}
-			count[m.name]++
 			unknown[m.name] = true
 			s := structure(m)
 			if structures[s] == nil {

@@ -11,11 +11,8 @@ import (
 )
 
 // iso is a time in the order of ISO 8601, and the layouts of its parts.
-var (
-	iso = regexp.MustCompile(`^\d{4}-\d\d-\d\d([T ])\d\d:\d\d(:\d\d)?(\.\d{1,9})?( ?)` +
-		`(Z|UTC|[+-]\d\d:\d\d|[+-]\d{4}|[+-]\d\d)?$`)
-	digits = regexp.MustCompile(`\d`)
-)
+var iso = regexp.MustCompile(`^\d{4}-\d\d-\d\d([T ])\d\d:\d\d(:\d\d)?(\.\d{1,9})?( ?)` +
+	`(Z|UTC|[+-]\d\d:\d\d|[+-]\d{4}|[+-]\d\d)?$`)
 
 // layoutOf is the layout of package time in which a text is written; empty if none of the usual
 // ones.
@@ -27,7 +24,7 @@ func layoutOf(text string) string {
 		}
 		seconds := map[bool]string{true: ":05"}[parts[2] != ""]
 		return "2006-01-02" + parts[1] + "15:04" + seconds +
-			digits.ReplaceAllString(parts[3], "0") + parts[4] + zone
+			digit.ReplaceAllString(parts[3], "0") + parts[4] + zone
 	}
 	// as headers have it
 	if at, err := time.Parse(time.RFC1123, text); err == nil && at.Format(time.RFC1123) == text {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +157,30 @@ func TestAFailedCommitEndsTheDaemonWithTheCodeOfTheDisk(t *testing.T) {
 	}
 }
 
+func TestANearlyFullStoreIsLoggedAndAFullOneIsNotReady(t *testing.T) {
+	t.Parallel()
+	a, _ := open(t, "A100")
+	var log bytes.Buffer
+	a.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	inUse, err := a.store.InUse()
+	must(t, err)
+	for _, most := range []int64{inUse + 1, 1} {
+		a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{Store: a.store, Max: most, Changed: a.logSpace})
+		must(t, a.housekeeping.Look())
+	}
+	if text := log.String(); !strings.Contains(text, "the store is nearly full") || !strings.Contains(text, "the store is full") {
+		t.Errorf("the log is %s", text)
+	}
+	if s, err := a.status(); err != nil || !s.Store.Full || s.StoreID != a.store.ID() {
+		t.Errorf("the status is %+v, %v", s, err)
+	}
+	for _, c := range a.Health().Checks {
+		if full := strings.HasPrefix(c.Text, "the store holds 0 of 0 MiB"); full != (c.Name == "space") || full && (c.OK || c.Live) {
+			t.Errorf("its health is %+v", c)
+		}
+	}
+}
+
 // TestAnAgencyIsAddedWhileTheStoreIsFull wants it to wait for room, and nothing to end.
 func TestAnAgencyIsAddedWhileTheStoreIsFull(t *testing.T) {
 	t.Parallel()
@@ -179,17 +205,19 @@ func TestAnAgencyIsAddedWhileTheStoreIsFull(t *testing.T) {
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")
+	a.o.Receivers, a.o.ForwarderNames = changing{}, []string{"slack"}
 	a.watched.Load().made = time.Now().Add(-time.Hour) // nothing runs
-	hang := map[string]bool{}
+	var all, hang []string
 	for _, c := range a.Health().Checks {
-		if c.Live && !c.OK {
-			hang[c.Name] = true
+		if all = append(all, c.Name); c.Live && !c.OK {
+			hang = append(hang, c.Name)
 		}
 	}
-	for _, name := range []string{"store", "polling", "staleness"} {
-		if !hang[name] {
-			t.Errorf("%s is reported alive: %v", name, hang)
-		}
+	if got := strings.Join(all, " "); got != "store polling staleness relay forwarders space NATS watch" {
+		t.Errorf("checked are %s", got)
+	}
+	if got := strings.Join(hang, " "); got != "store polling staleness" {
+		t.Errorf("%s are reported as hanging", got)
 	}
 	runUntilTheEnd(t, a)
 	eventually(t, "all of them turn", func() bool { return a.Health().Live })
@@ -217,6 +245,7 @@ func TestTheHeartbeatAndTheStatusReportTheSameState(t *testing.T) {
 		}
 		must(t, json.Unmarshal(m.Data, &beat))
 	}
+	eventually(t, "it is ready all the same", func() bool { return a.Health().Ready })
 }
 
 // TestAStoreThatWasSetBackTreatsAsOldWhatTheStreamNoLongerHolds adds two contact requests, of which

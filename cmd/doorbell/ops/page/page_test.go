@@ -138,7 +138,7 @@ func TestThePageReportsTheStateOfEverything(t *testing.T) {
 		"C300 changes at each reading and is left out: /views of the list of insertions ■ no good response 96 73 s ago – – 0",
 		"slack ▲ a message is waiting hooks-1 149 none yet 12 0", "email ● working mail-1 7 3 min ago 0 0",
 		"New lead ", " Zürich · “Loft mit &lt;Weitblick&gt;” A100 Muster Immobilien AG · seefeld#1", "rent gross 2&#39;890 → 2&#39;790 A100 Muster",
-		"Store: 7 GiB of 8 GiB in /var/lib", "NATS: external, connected, stream LISTINGS, nats://127.0.0.1:4222",
+		"Store: 7 GiB of 8 GiB in /var/lib", "It holds 7 GiB of 8 GiB (DOORBELL_STORE_MAX): raise DOORBELL_STORE_MAX if", "NATS: external, connected, stream LISTINGS, nats://127.0.0.1:4222",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("it lacks %q:\n%s", want, page)

@@ -10,8 +10,6 @@ import (
 	"doorbell/cmd/doorbell/exit"
 )
 
-const hook = "https://hooks.example.com/services/" + doorbelltest.Sentinel
-
 // write makes a file in a directory of the test.
 func write(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -38,48 +37,12 @@ func get(t *testing.T, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// checks are those of /readyz?verbose by name.
-func checks(t *testing.T, url string) map[string]ops.Check {
-	t.Helper()
-	var answer struct{ Checks []ops.Check }
-	_, text := get(t, url+"/readyz?verbose")
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	by := map[string]ops.Check{}
-	for _, c := range answer.Checks {
-		by[c.Name] = c
-	}
-	return by
-}
-
-func TestADaemonIsReadyEvenWhenAnAgencyIsHalted(t *testing.T) {
-	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
-	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "B200"))
-	d := doorbelltest.Launch(t, s.With("DOORBELL_WEBHOOK_URL="+hook), "run")
-	url := pageURL(t, s.Dir)
-	doorbelltest.Eventually(t, "a halt, and readiness", func() bool {
-		code, _ := get(t, url+"/readyz")
-		return code == http.StatusOK && doorbelltest.Run(t, s.Environ, "status", "--check").Code == exit.CodeFailed
-	})
-	found := checks(t, url)
-	for _, name := range []string{"store", "polling", "staleness", "relay", "forwarders", "space", "NATS", "watch"} {
-		if c, looked := found[name]; !looked || !c.OK {
-			t.Errorf("%s: %v", name, c)
-		}
-	}
-	if code, text := get(t, url+"/livez"); code != http.StatusOK || text != "ok\n" {
-		t.Errorf("livez: %d %s", code, text)
-	}
-	d.Stop(t)
-}
-
-// TestADaemonWithoutItsNATSIsAliveButNotReady: while it waits for NATS, the log and each command
-// report that, and all is well once NATS is back.
+// TestADaemonWithoutItsNATSIsAliveButNotReady: the log and each command report which agencies wait for NATS. One that the store knows is
+// polled immediately. Once NATS is back, all is well.
 func TestADaemonWithoutItsNATSIsAliveButNotReady(t *testing.T) {
 	t.Parallel()
-	s := doorbelltest.NewScene(t, "A100", "B200")
+	s := doorbelltest.NewScene(t, "A100", "B200", "C300")
+	s.Watched(t, "A100")
 	port := doorbelltest.FreePort(t)
 	environ := s.With("NATS_URL=nats://u:" + doorbelltest.Sentinel + "@127.0.0.1:" + strconv.Itoa(port))
 	d := doorbelltest.Launch(t, environ, "run")
@@ -88,22 +51,30 @@ func TestADaemonWithoutItsNATSIsAliveButNotReady(t *testing.T) {
 	if code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "failing\nNATS: ") || strings.Contains(text, doorbelltest.Sentinel) {
 		t.Errorf("readyz: %d %s", code, text)
 	}
-	if code, text := get(t, url+"/livez"); code != http.StatusOK {
+	doorbelltest.Has(t, text, "waiting for the stream: 2 agencies")
+	if code, text := get(t, url+"/livez"); code != http.StatusOK || text != "ok\n" {
 		t.Errorf("livez: %d %s", code, text)
 	}
-	d.Stderr.Await(t, `"msg":"watching","waiting":2,"agencies":0,`)
+	d.Stderr.Await(t, `"msg":"watching","waiting":2,"agencies":1,`)
+	d.Stderr.Await(t, `"level":"WARN","msg":"agencies that are new to this store wait[^\n]*"agencies":2,`)
+	s.GoesOn(t, "A100", 5)
 	got := doorbelltest.Run(t, environ, "status", "--check")
 	if got.Code != exit.CodeFailed {
 		t.Errorf("exit code %d", got.Code)
 	}
 	doorbelltest.Has(t, got.Stderr, "doorbell: NATS is not connected; 2 agencies wait for the stream\n")
-	doorbelltest.Has(t, got.Stdout, "2 agencies wait for the stream, since ", "A100, B200")
-	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "ls").Stderr, "the event log has no such event")
+	doorbelltest.Has(t, got.Stdout, "2 agencies wait for the stream, since ", "B200, C300")
+	doorbelltest.Has(t, doorbelltest.Run(t, environ, "events", "ls", "--agency", "B200").Stderr, "the event log has no such event")
+	if n := s.Asked("B200") + s.Asked("C300"); n != 0 {
+		t.Errorf("%d requests for agencies that wait", n)
+	}
 
-	doorbelltest.StartNATS(t, port)
+	id := s.Ring(t, "B200") // since the begin of its watch
+	sub := doorbelltest.SubscribeTo(t, doorbelltest.StartNATS(t, port))
 	doorbelltest.Eventually(t, "readiness", func() bool {
 		code, _ := get(t, url+"/readyz")
 		return code == http.StatusOK
 	})
+	sub.Request(t, id)
 	d.Stop(t)
 }

@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"doorbell/cmd/doorbell/doorbelltest"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
@@ -79,6 +81,27 @@ func TestTheLogIsListedWithoutADaemonAndNothingIsChanged(t *testing.T) {
 		}
 	}
 	doorbelltest.HoldsNobody(t, got.Stdout+got.Stderr)
+	mustBeUntouched(t, dir, before)
+}
+
+func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	dir := doorbelltest.ShortDir(t)
+	held, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	must(t, err)
+	defer held.Close()
+	before := doorbelltest.Tree(t, dir)
+	var all sync.WaitGroup // each waits for the lock
+	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "1"}} {
+		all.Go(func() {
+			got := doorbelltest.Run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
+			if got.Code != exit.CodeUnavailable || got.Stdout != "" {
+				t.Errorf("%q: %+v", args, got)
+			}
+			doorbelltest.Has(t, got.Stderr, "holds the store and does not answer", dir)
+		})
+	}
+	all.Wait()
 	mustBeUntouched(t, dir, before)
 }
 

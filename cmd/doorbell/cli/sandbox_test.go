@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -15,54 +14,9 @@ import (
 	"doorbell/events"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
-	"doorbell/poller/sandbox"
 	"doorbell/schemas"
 	"doorbell/schemas/schematest"
 )
-
-// askWith requests a list of insertions from the sandbox, and returns the status.
-func askWith(t *testing.T, url, key, agency string) int {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/insertion-funnel/integration/"+agency+"/insertions", http.NoBody)
-	must(t, err)
-	r.Header.Set("Authorization", "ApiKey "+key)
-	answer, err := http.DefaultClient.Do(r)
-	must(t, err)
-	answer.Body.Close()
-	return answer.StatusCode
-}
-
-func TestEveryScenarioIsListedAndBeginsWithTheFirstRequest(t *testing.T) {
-	t.Parallel()
-	help := doorbelltest.Run(t, nil, "sandbox", "--help").Stdout
-	for _, s := range sandbox.Scenarios() {
-		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			if strings.Count(help, "    "+s.Name+" ") != 1 || !strings.Contains(strings.Join(strings.Fields(help), " "), s.Description) {
-				t.Error("the help does not list it exactly once")
-			}
-			c := doorbelltest.Launch(t, nil, "sandbox", "--scenario", s.Name, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
-			found := c.Stdout.Await(t, `(?s)API is at (http://\S+), for agencies ([^.]+)\..*DOORBELL_API_KEY=(\S+).*Expected outcome.*curl (http://\S+)/truth`)
-			if told := strings.Join(strings.Fields(c.Stdout.String()), " "); !strings.Contains(told, s.Description) || !strings.Contains(told, s.Outcome) || strings.Contains(told, "begins.") {
-				t.Errorf("it told:\n%s", told)
-			}
-			answer, err := http.Get(found[4] + "/truth")
-			must(t, err)
-			var truth sandbox.Truth
-			must(t, errors.Join(json.NewDecoder(answer.Body).Decode(&truth), answer.Body.Close()))
-			if got := strings.Join(truth.Agencies, ", "); got != found[2] || len(truth.Insertions) == 0 {
-				t.Errorf("agencies %s, %d insertions", got, len(truth.Insertions))
-			}
-			if s.Name == "slow-and-flaky" { // whose first answer may be any
-				return
-			}
-			if status := askWith(t, found[1], found[3], s.Agencies[0]); status != http.StatusOK {
-				t.Errorf("status %d", status)
-			}
-			c.Stdout.Await(t, "scenario "+s.Name+" begins")
-		})
-	}
-}
 
 func TestTheCommandsThatTheSandboxPrintsWork(t *testing.T) {
 	t.Parallel()
@@ -77,9 +31,14 @@ func TestTheCommandsThatTheSandboxPrintsWork(t *testing.T) {
 		answer, err := http.Post(line[1], "application/x-www-form-urlencoded", strings.NewReader(line[3]))
 		must(t, err)
 		answer.Body.Close()
-		status := askWith(t, found[1], found[2], "A100")
-		if answer.StatusCode != http.StatusOK || status != cmp.Or(want[line[2]], http.StatusOK) {
-			t.Errorf("%s: %d, and the response to the list is then %d", line[0], answer.StatusCode, status)
+		r, err := http.NewRequest(http.MethodGet, found[1]+"/insertion-funnel/integration/A100/insertions", http.NoBody)
+		must(t, err)
+		r.Header.Set("Authorization", "ApiKey "+found[2])
+		list, err := http.DefaultClient.Do(r)
+		must(t, err)
+		list.Body.Close()
+		if answer.StatusCode != http.StatusOK || list.StatusCode != cmp.Or(want[line[2]], http.StatusOK) {
+			t.Errorf("%s: %d, and the response to the list is then %d", line[0], answer.StatusCode, list.StatusCode)
 		}
 	}
 }

@@ -7,14 +7,8 @@ import (
 )
 
 func TestEachRecipientGetsOneReportOfItsAgencies(t *testing.T) {
-	c, err := config.Read([]string{
-		"DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=a@agency.example",
-		"DOORBELL_EMAIL_REPORT_TO=A100=nora@agency.example;Max@agency.example,B200=max@agency.example,*=office@agency.example",
-	}, config.GroupForward)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := Reports(c)
+	list, err := Reports(read(t, "DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=a@agency.example",
+		"DOORBELL_EMAIL_REPORT_TO=A100=nora@agency.example;Max@agency.example,B200=max@agency.example,*=office@agency.example"))
 	if err != nil || len(list) != 3 {
 		t.Fatalf("%d recipients, %v", len(list), err)
 	}

@@ -3,11 +3,9 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -453,15 +451,6 @@ func TestAnUnusableTemplateIsRefusedWithItsPosition(t *testing.T) {
 	}
 	if _, err := read("A100=/no=such,*=" + good); err == nil || !strings.Contains(err.Error(), "names /no=such, which does not exist") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestTheAuthorityOfTheAPIIsRead(t *testing.T) {
-	api := httptest.NewTLSServer(nil)
-	defer api.Close()
-	file := write(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})))
-	if c := mustRead(t, fit("DOORBELL_CA_FILE="+file)); c.CAs == nil {
-		t.Error("it was not read")
 	}
 }
 

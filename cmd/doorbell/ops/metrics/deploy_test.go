@@ -27,10 +27,6 @@ func readAll(t *testing.T, path string) string {
 	return string(text)
 }
 
-// promised are the alerts that the runbook explains.
-var promised = strings.Fields(`DoorbellDown DoorbellNotReady DoorbellAgencyHalted DoorbellAgencyStale DoorbellAgencyAlarm
-	DoorbellEventsWait DoorbellUndelivered DoorbellStoreNearlyFull DoorbellLatencyHigh`)
-
 // alerts are the rules by their names, as far as they are looked at here: promtool reads them whole.
 func alerts(t *testing.T) (names, texts []string) {
 	t.Helper()
@@ -38,20 +34,19 @@ func alerts(t *testing.T) (names, texts []string) {
 		name, text, _ := strings.Cut(part, "\n")
 		names, texts = append(names, name), append(texts, "\n"+text)
 	}
+	if len(names) == 0 {
+		t.Fatal("no alert is found")
+	}
 	return names, texts
 }
 
 func TestEachAlertHasASeverityAndARemedyAndIsTestedToFire(t *testing.T) {
 	names, texts := alerts(t)
-	if !slices.Equal(names, promised) {
-		t.Fatalf("the alerts are %v", names)
-	}
 	tests := readAll(t, ruleTests)
 	for n, name := range names {
 		for _, want := range []string{
 			`\n        labels:\n          severity: (critical|warning)\n`, `\n          summary: "?\S`,
 			`\n          description: >-\n`,
-			`\n          runbook_url: deploy/runbook\.md#` + strings.ToLower(name) + `\n`,
 			`(doorbell (status|check|resume|events|approve|dlq)|systemctl|curl) ?`, // a command to type
 		} {
 			if !regexp.MustCompile(want).MatchString(texts[n]) {

@@ -97,9 +97,7 @@ func Begin(t testing.TB, cmd *exec.Cmd) *Child {
 	c.Stdout.Grown, c.Stderr.Grown = make(chan struct{}, 1), make(chan struct{}, 1)
 	cmd.Stdout, cmd.Stderr = &c.Stdout, &c.Stderr
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	go func() {
 		_ = cmd.Wait() // the exit code tells
 		close(c.Gone)
@@ -232,9 +230,7 @@ func Tree(t *testing.T, dir string) map[string]string {
 		files[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -245,5 +241,12 @@ func Has(t *testing.T, text string, words ...string) {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is not in:\n%s", w, text)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -24,9 +24,7 @@ func startNATS(t testing.TB, o server.Options) *server.Server {
 	t.Helper()
 	o.NoSigs, o.NoLog, o.JetStreamMaxStore = true, true, maxFar
 	s, err := server.NewServer(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	if !s.ReadyForConnections(Patience) {
 		t.Fatal("the server does not start")
@@ -49,9 +47,7 @@ func NatsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
 func StreamOf(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 	t.Helper()
 	s, err := js.Stream(t.Context(), "LISTINGS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -81,12 +77,8 @@ func FreePort(t *testing.T) int {
 func NextOf(t *testing.T, c jetstream.Consumer) Arrival {
 	t.Helper()
 	m, err := c.Next(jetstream.FetchMaxWait(Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Ack(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, m.Ack())
 	return Received(t, m)
 }
 
@@ -112,9 +104,7 @@ func StartFar(t *testing.T) *FarServer {
 func (f *FarServer) Start(t *testing.T) {
 	t.Helper()
 	if f.port != server.RANDOM_PORT {
-		if err := natsdtest.AwaitPort(f.host, f.port); err != nil {
-			t.Fatal(err)
-		}
+		must(t, natsdtest.AwaitPort(f.host, f.port))
 	}
 	f.running = startNATS(t, server.Options{Host: f.host, Port: f.port, JetStream: true, StoreDir: f.Folder, SyncAlways: f.Sync})
 	if a, ok := f.running.Addr().(*net.TCPAddr); ok {
@@ -151,9 +141,7 @@ func (f *FarServer) Suffer(t *testing.T, what string) {
 			err = os.Rename(f.copied, f.Folder)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	time.Sleep(rand.N(300 * time.Millisecond))
 	f.Start(t)
 }

@@ -80,9 +80,7 @@ func LeaksOfMessage(m Message) []string {
 func statusHoldsNobody(t testing.TB, status any) {
 	t.Helper()
 	text, err := json.Marshal(status)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	HoldsNobody(t, string(text))
 }
 

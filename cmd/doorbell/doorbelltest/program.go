@@ -58,9 +58,7 @@ var named = sync.OnceValues(func() (string, error) {
 func Binary(t testing.TB) string {
 	t.Helper()
 	dir, err := named()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return filepath.Join(dir, "doorbell")
 }
 
@@ -71,9 +69,7 @@ func copyForOthers(t testing.TB) string {
 	t.Helper()
 	dir := ShortDir(t)
 	program := filepath.Join(dir, "doorbell")
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o711))
 	if out, err := exec.Command("install", "-m", "755", Binary(t), program).CombinedOutput(); err != nil {
 		t.Fatalf("install: %v: %s", err, out)
 	}
@@ -84,9 +80,7 @@ func copyForOthers(t testing.TB) string {
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }

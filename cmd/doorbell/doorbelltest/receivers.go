@@ -43,9 +43,7 @@ func NewPlace(t *testing.T) *Place {
 	p.http = httptest.NewServer(p)
 	t.Cleanup(p.http.Close)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{place: p}, nil }))
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	done := make(chan struct{})

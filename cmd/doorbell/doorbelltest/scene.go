@@ -59,9 +59,7 @@ func (s Scene) Ring(t *testing.T, agency string) string {
 	for _, i := range s.Model.Truth().Insertions {
 		if i.AgencyID == agency && i.VisibleAt(time.Now()) {
 			id, err := s.Model.AddContactRequest(agency, i.Reference, sandbox.ContactRequest{FirstName: "Nora", LastName: "Muster" + sandbox.Marker})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return id
 		}
 	}
@@ -76,17 +74,6 @@ func (s Scene) GoesOn(t *testing.T, agency string, times int) {
 	t.Helper()
 	from := s.Asked(agency)
 	Eventually(t, agency+" is asked on", func() bool { return s.Asked(agency) >= from+times })
-}
-
-// StaysSilent wants no request for one agency while requests for the other continue.
-func (s Scene) StaysSilent(t *testing.T, silent, busy string) {
-	t.Helper()
-	s.GoesOn(t, busy, 15) // what was under way when the refusal came has been answered
-	before := s.Asked(silent)
-	s.GoesOn(t, busy, 30)
-	if after := s.Asked(silent); after != before {
-		t.Errorf("%s was asked %d times after its halt", silent, after-before)
-	}
 }
 
 // Open makes a daemon in this process; the caller runs it.
@@ -109,9 +96,7 @@ func (s Scene) Open(t *testing.T, natsListen string, change ...func(*daemon.Opti
 		c(&o)
 	}
 	a, err := daemon.New(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(a.Close)
 	return a
 }
@@ -120,9 +105,7 @@ func (s Scene) Open(t *testing.T, natsListen string, change ...func(*daemon.Opti
 func StatusOf(t *testing.T, a *daemon.Daemon) ops.Status {
 	t.Helper()
 	s, err := a.Verbs().Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -153,14 +136,10 @@ type Subscriber struct {
 func Connected(t testing.TB, url string, how ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
 	nc, err := nats.Connect(url, append(how, nats.Timeout(Patience))...) // the library's 2 s are too short on a busy machine
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return nc, js
 }
 
@@ -174,9 +153,7 @@ func SubscribeTo(t *testing.T, url string) *Subscriber {
 		return err == nil
 	})
 	messages, err := c.Messages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(messages.Stop)
 	return &Subscriber{JS: js, Messages: messages}
 }
@@ -279,16 +256,12 @@ func Lines(text string) []string {
 func (s Scene) Watched(t testing.TB, agencies ...string) {
 	t.Helper()
 	kept, err := store.Open(store.Options{Dir: s.Dir, BaseURL: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = kept.Update(func(tx *store.Tx) (err error) {
 		for _, id := range agencies {
 			err = errors.Join(err, tx.PutAgency(id, store.Agency{WatchStart: time.Now().UTC()}))
 		}
 		return err
 	})
-	if err := errors.Join(err, kept.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, kept.Close()))
 }

@@ -71,9 +71,7 @@ func TestAListOfSeveralPagesIsServedAsSeveral(t *testing.T) {
 func walk(t *testing.T, base string) *listings.Verdict {
 	t.Helper()
 	c, err := listings.New(listings.Options{BaseURL: base, Gate: open{}, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := c.Walk(listings.NewKey(testKey), "A100", listings.WalkOptions{Size: 10})
 	for range w.Pages(t.Context()) {
 	}
@@ -92,15 +90,11 @@ func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
 	server := httptest.NewServer(f.Handler(Options{Key: testKey}))
 	defer server.Close()
 	c, err := listings.New(listings.Options{BaseURL: server.URL, Gate: open{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := func(reference, order string) (ids []string) {
 		q := listings.ContactRequestsQuery{SortBy: "createdAt", SortOrder: order}
 		page, err := c.ContactRequests(t.Context(), listings.NewKey(testKey), "A100", reference, q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var times []int64
 		for _, r := range page.ContactRequests {
 			ids, times = append(ids, r.ID("id")), append(times, r.CreatedAt.Unix())
@@ -121,5 +115,12 @@ func TestTheOrderOfContactRequestsIsTheOneAskedFor(t *testing.T) {
 	_, err = c.ContactRequests(t.Context(), wrong, "A100", "x#1##", listings.ContactRequestsQuery{})
 	if verdict(err) != "Forbidden none" {
 		t.Errorf("another key: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -119,9 +119,7 @@ func TestNothingOfAValueIsWritten(t *testing.T) {
 func assertNoValue(t *testing.T, r Response, values map[string]string) {
 	t.Helper()
 	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whole := strings.ToLower(string(text))
 	for _, mark := range []string{"zq7", "xk8", "zq", "xk", "nora", "ueli", "9182", "6455", "7f0c", "a9b8", "seefeld", "oerlik", "zürich", "gösgen", "нора", "уели", "2024", "2023", "session", "guten", "salut"} {
 		if strings.Contains(whole, mark) {

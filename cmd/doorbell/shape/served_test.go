@@ -30,9 +30,7 @@ func (open) Done(listings.Request, listings.Outcome)      {}
 func reading(t *testing.T, base string, f listingstest.Fixture, transport http.RoundTripper) string {
 	t.Helper()
 	c, err := listings.New(listings.Options{BaseURL: base, MaxBody: 4 << 20, Transport: transport, Gate: open{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	learned := listings.Place{}
 	if f.Learned != nil {
 		learned = listings.Place{Path: *f.Learned, Known: true}
@@ -99,9 +97,7 @@ func verdict(err error) string {
 func described(t *testing.T, server *httptest.Server, f listingstest.Fixture) (Response, bool) {
 	t.Helper()
 	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
 	if err != nil {
 		return Response{}, false
@@ -122,9 +118,7 @@ func described(t *testing.T, server *httptest.Server, f listingstest.Fixture) (R
 func written(t *testing.T, responses ...Response) (File, string) {
 	t.Helper()
 	text, err := json.Marshal(File{Version: Version, Note: Note, Responses: responses})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := Read(bytes.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -109,9 +109,7 @@ func measureBacklog(t *testing.T, waiting int) (m backlogMarks) {
 	doorbelltest.Within(t, 30*time.Minute, "the stream holds all", func() bool { return b.held(t) > b.waiting })
 	took := time.Since(began)
 	file, err := os.Stat(filepath.Join(b.Dir, daemon.StoreFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.resident = memoryOf(t, b.daemon)["VmHWM"] - float64(file.Size())/1e6
 	b.daemon.Stop(t)
 	b.judge(t, waiting)
@@ -140,9 +138,7 @@ func (b *backlog) fill(t *testing.T, n int) {
 	if err == nil {
 		err = s.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func inventedRequest(agency string, number int) (events.Event, error) {
@@ -183,9 +179,7 @@ func (b *backlog) held(t *testing.T) uint64 {
 func (b *backlog) judge(t *testing.T, invented int) {
 	t.Helper()
 	all, err := doorbelltest.ReadStream(t.Context(), b.far.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ids, last := map[string]bool{}, ""
 	for _, m := range all {
 		id, position := m.Header.Get("ce-id"), m.Header.Get("ce-sequence")

@@ -57,9 +57,7 @@ func benchmarkResident(b *testing.B, insertions int, baseline string) {
 	again := m.memory()
 	m.daemon.Stop(b)
 	file, err := os.Stat(filepath.Join(m.dir, daemon.StoreFile))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.ReportMetric(first["VmHWM"], "peak-MB")
 	b.ReportMetric(again["VmRSS"], "restarted-MB")
 	b.ReportMetric(start.Seconds(), "start-s")
@@ -190,9 +188,7 @@ func memoryOf(tb testing.TB, p *doorbelltest.Child) map[string]float64 {
 func prepare(b *testing.B, dir, baseURL string, insertions int) {
 	b.Helper()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	now := time.Now().UTC()
 	state := store.Agency{WatchStart: now.Add(-time.Hour), Baselined: true, CompleteWalks: 9, LastCompleteWalk: now}
 	for from := 0; from < insertions && err == nil; from += 1000 {
@@ -210,7 +206,5 @@ func prepare(b *testing.B, dir, baseURL string, insertions int) {
 			return tx.PutAgency("A100", state)
 		})
 	}
-	if err := errors.Join(err, s.Close()); err != nil {
-		b.Fatal(err)
-	}
+	must(b, errors.Join(err, s.Close()))
 }

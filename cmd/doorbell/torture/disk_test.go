@@ -20,9 +20,7 @@ import (
 // smallDisk mounts a file system of its own at a folder, so that it can be full. It takes root.
 func smallDisk(t *testing.T, dir, size string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o700))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
 		skiptest.Skipf(t, "a small disk cannot be mounted here, which takes root: %v", err)
 	}
@@ -38,9 +36,7 @@ func fill(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	ballast := filepath.Join(dir, "ballast")
 	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for size := 1 << 20; size > 0; size /= 2 {
 		for err = nil; err == nil; {
@@ -51,9 +47,7 @@ func fill(t *testing.T, dir string) (empty func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(ballast))
 	}
 }
 

@@ -87,15 +87,11 @@ func TestTheFeedMissesNothing(t *testing.T) {
 	b.launch(0) // the readers catch up
 	b.up(0)
 	list, err := doorbelltest.ReadStream(t.Context(), b.far.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]any{}
 	for _, m := range list {
 		var data any
-		if err := json.Unmarshal(m.Data, &data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(m.Data, &data))
 		want[m.Header.Get("ce-id")] = data
 	}
 	for name, r := range readers {
@@ -136,9 +132,7 @@ func mustHaveHeard(t *testing.T, r reader, want map[string]any) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", natsdtest.Loopback()+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -169,17 +163,13 @@ func (s *script) start(t *testing.T) {
 	}
 	s.lives++
 	out, err := os.Create(filepath.Join(s.dir, fmt.Sprint(s.lives, ".jsonl")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	cmd := exec.Command(s.program[0], s.program[1], filepath.Join(s.dir, "cursor"))
 	cmd.Env = append(os.Environ(), "FEED="+s.feed, "TOKEN="+feedToken, "PAUSE=0.05", "TMPDIR="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	s.running = cmd
 }
 
@@ -195,9 +185,7 @@ func (s *script) heard(t *testing.T) (all []heard) {
 	t.Helper()
 	for n := range s.lives {
 		text, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(n+1, ".jsonl")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			if !strings.HasSuffix(line, "\n") { // it was cut
 				break

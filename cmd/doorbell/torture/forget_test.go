@@ -75,9 +75,7 @@ func newErasureScene(t *testing.T, longest int) (m erasureScene, d *doorbelltest
 				more = strings.Repeat("y", longest)
 			}
 			id, err := m.Model.AddContactRequest("A100", i.Reference, person.request(more))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sub.Request(t, id)
 			m.ids = append(m.ids, id)
 		}
@@ -97,9 +95,7 @@ func newErasureScene(t *testing.T, longest int) (m erasureScene, d *doorbelltest
 // answered changes a contact request at the API.
 func (m erasureScene) answered(t *testing.T, id string) {
 	t.Helper()
-	if err := m.Model.EditContactRequest(id, func(c *sandbox.ContactRequest) { c.Status = "READ" }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Model.EditContactRequest(id, func(c *sandbox.ContactRequest) { c.Status = "READ" }))
 }
 
 func (m erasureScene) start(t *testing.T) (d *doorbelltest.Child, url string) {
@@ -155,9 +151,7 @@ func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	url := doorbelltest.NatsURL(t, m.Dir)
 	_, js := doorbelltest.Connected(t, url)
 	durable, err := js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doorbelltest.NextOf(t, durable)
 
 	dry := m.runs(t, exit.Done, "forget", "--email", m.gone.email, "--dry-run")
@@ -194,9 +188,7 @@ func TestWhoWasForgottenIsInNoFile(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(m.Dir, daemonStore), text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, url = m.start(t)
 	d.Stderr.Await(t, "the store held data of erased people: it is erased again")
 	d.Stderr.Await(t, "erasure finished")
@@ -363,9 +355,7 @@ func TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost(t *testing.T) {
 	for _, lost := range [][]string{{daemonStore}, {daemonStore, people.Folder}} {
 		d.Stop(t)
 		for _, name := range lost {
-			if err := os.RemoveAll(filepath.Join(m.Dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(m.Dir, name)))
 		}
 		url := ""
 		d, url = m.start(t)
@@ -374,9 +364,7 @@ func TestWhoWasForgottenIsNotAnnouncedAgainByAStoreThatWasLost(t *testing.T) {
 		sub.Request(t, m.Ring(t, "A100")) // by then all contact requests have been read
 		m.GoesOn(t, "A100", 30)
 		all, err := doorbelltest.ReadStream(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		others := slices.DeleteFunc(slices.Clone(all), func(message doorbelltest.Message) bool {
 			return slices.Contains(m.ids, message.Body.ContactRequestID) || message.Kind() != "contact_request.created"
 		})
@@ -441,9 +429,7 @@ func (m erasureScene) copied(t *testing.T) erasureScene {
 	t.Helper()
 	from := m.Dir
 	m.Dir = doorbelltest.ShortDir(t)
-	if err := os.CopyFS(m.Dir, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(m.Dir, os.DirFS(from)))
 	m.Environ = m.With("DOORBELL_DATA_DIR=" + m.Dir)
 	return m
 }
@@ -451,9 +437,7 @@ func (m erasureScene) copied(t *testing.T) erasureScene {
 func (m erasureScene) receipts(t *testing.T) []people.Receipt {
 	t.Helper()
 	all, err := people.Receipts(m.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -112,9 +112,7 @@ func (b *restless) suffer(what, backup string) {
 			err = os.WriteFile(path, text, 0o600)
 		}
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 }
 
 // published waits until the stream holds a lead that was made after a moment.

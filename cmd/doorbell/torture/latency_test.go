@@ -175,9 +175,7 @@ func consume(b *testing.B, url, filter string) <-chan arrivedAt {
 	})
 	arrived := make(chan arrivedAt, 100)
 	c, err := consumer.Consume(func(m jetstream.Msg) { arrived <- arrivedAt{m, time.Now()} })
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(c.Stop)
 	return arrived
 }
@@ -192,27 +190,21 @@ type limit struct {
 
 func newLimit(b *testing.B) *limit {
 	b.Helper()
-	must := func(err error) {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
 	dir := doorbelltest.ShortDir(b)
 	prepare(b, dir, "http://127.0.0.1:1", latencyStore)
 	s, err := store.Open(store.Options{Dir: dir})
-	must(err)
+	must(b, err)
 	b.Cleanup(func() { s.Close() })
 	server, err := natsd.Start(b.Context(), natsd.Options{StoreDir: dir + "/jetstream", Listen: "127.0.0.1:0"})
-	must(err)
+	must(b, err)
 	b.Cleanup(server.Shutdown)
 	nc, err := server.Connect("limit")
-	must(err)
+	must(b, err)
 	js, err := jetstream.New(nc)
-	must(err)
+	must(b, err)
 	o := relay.Options{Stream: "LISTINGS", Prefix: "listings", StoreID: s.ID(), MaxAge: 720 * time.Hour, MaxBytes: 4 << 30}
 	_, err = js.CreateStream(b.Context(), o.StreamConfig())
-	must(err)
+	must(b, err)
 	return &limit{store: s, js: js, arrived: consume(b, server.ClientURL(), "listings.>")}
 }
 
@@ -225,8 +217,6 @@ func (l *limit) once(b *testing.B, m jetstream.Msg) time.Duration {
 	if err == nil {
 		_, err = l.js.PublishMsg(context.Background(), &nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return (<-l.arrived).at.Sub(began)
 }

@@ -79,11 +79,16 @@ func inBubble(t *testing.T, live func(t *testing.T, dir string)) {
 	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
 	defer ats.Unregister()
 	dir, err := os.MkdirTemp(natsdtest.InMemory(), "db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) { live(t, dir) })
 	runtime.GC()
 	runtime.GC() // what was kept for the next is gone after the second
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -37,9 +37,7 @@ func newDisk(t *testing.T) *disk {
 	if err == nil {
 		err = errors.Join(f.Truncate(96<<20), f.Close(), os.Mkdir(d.dir, 0o700))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out, err := exec.Command("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,nodiscard", d.image).CombinedOutput(); err != nil {
 		skiptest.Skipf(t, "no file system can be made here: %v %s", err, out)
 	}
@@ -74,9 +72,7 @@ func (d *disk) cut() error {
 // comeBack mounts what is left.
 func (d *disk) comeBack(t *testing.T, opts string) {
 	t.Helper()
-	if err := syscall.Unmount(d.dir, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Unmount(d.dir, 0))
 	if out, err := d.mount(opts); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}

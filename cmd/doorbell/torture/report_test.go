@@ -241,9 +241,7 @@ func (k *desk) judgeMails(t *testing.T, all []doorbelltest.Message) {
 		seen := 0
 		for _, m := range all {
 			recorded, err := time.Parse(time.RFC3339, m.Header.Get("ce-recordedtime"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if m.Kind() == string(events.TypeContactRequestCreated) && !recorded.Before(r.From) && recorded.Before(r.To) {
 				seen++
 			}

@@ -192,9 +192,7 @@ func (d *day) begin() {
 		}
 	}
 	a, err := daemon.New(d.t.Context(), o)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(err)
 	ctx, stop := context.WithCancel(d.t.Context())
 	d.daemon, d.stop, d.ended, d.keys = a, stop, make(chan error, 1), keys
 	go func(ended chan error) { ended <- a.Run(ctx) }(d.ended)
@@ -289,14 +287,10 @@ func (d *day) drain() (requests, events int) {
 func (d *day) read() []doorbelltest.Message {
 	d.t.Helper()
 	nc, err := d.daemon.Server().Connect("judge")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(err)
 	defer nc.Close()
 	all, err := doorbelltest.ReadStreamOver(d.t.Context(), nc)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(err)
 	return all
 }
 
@@ -536,7 +530,5 @@ func (d *day) streams() string {
 
 func (d *day) must(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 }

@@ -49,9 +49,7 @@ func traces(t *testing.T, dir string, texts []string) (found []trace) {
 		})
 		return unlessGone(err)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -258,9 +256,7 @@ func TestATextIsFoundInEveryFormAndACharacterBesideItIsNot(t *testing.T) {
 	} {
 		for _, s := range []string{"Nora.Büro/24@example.org", "Żółć 😀 Sample-zq7"} {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "b"), []byte("--"+form.write(s)+"--"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "b"), []byte("--"+form.write(s)+"--"), 0o600))
 			got := traces(t, dir, []string{"not there", s, s + "x", s[:len(s)-1] + "x", "x" + s})
 			if !slices.Contains(got, trace{"b", form.found, 1}) || slices.ContainsFunc(got, func(f trace) bool { return f.text != 1 }) {
 				t.Errorf("%s: got %v, want %s of text 1 alone", name, got, form.found)

@@ -83,9 +83,7 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 
 	// The refusal: what is read next of A100 is a 403, and its halt takes long to be stored. Once the list was refused, only what was
 	// already under way may still arrive.
-	if err := s.Model.UnlinkKey(doorbelltest.TestKey, "A100"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Model.UnlinkKey(doorbelltest.TestKey, "A100"))
 	asked := func() (refused bool, after int) {
 		for _, r := range s.Model.Log(sandbox.Filter{AgencyID: "A100"}) {
 			if refused {

@@ -70,9 +70,7 @@ func (p *pair) working() (n int) {
 
 func (p *pair) signal(n int, signal os.Signal) {
 	p.t.Helper()
-	if err := p.doorbells[n].Cmd.Process.Signal(signal); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.doorbells[n].Cmd.Process.Signal(signal))
 }
 
 // lose takes the active one away, and returns how long it took until the other one sent a request. When
@@ -244,9 +242,7 @@ func newWay(t *testing.T, servers string) *way {
 	var urls []string
 	for _, server := range strings.Split(servers, ",") {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { l.Close() })
 		urls = append(urls, "nats://"+l.Addr().String())
 		go w.serve(l, strings.TrimPrefix(server, "nats://"))

@@ -264,7 +264,11 @@ func (x Access) Decide(l Listing, others []Access, now time.Time) (e Effects, go
 	case !answered && len(listed) >= refusalLimit:
 		h := listed[0]
 		h.Scope, h.Reference = events.ScopeContactRequests, ""
-		e = Effects{Ended: x.silent()} // the next walk decides about the others
+		// The next walk decides about the others; one that is gone is not asked about again.
+		e.Ended = slices.DeleteFunc(x.silent(), func(h store.Halt) bool {
+			_, left := l.Gone[h.Reference]
+			return left
+		})
 		x.announce(&e, h, others)
 		return e, gone
 	case !answered && len(listed)+halted < l.Published: // one is left that may be answered

@@ -174,10 +174,20 @@ func take(ctx context.Context, o Options) (t *Turn, working Holder, err error) {
 		}
 		return t, working, err
 	}
-	if e, err := t.kv.Get(ctx, o.Name); err == nil {
-		_ = json.Unmarshal(e.Value(), &working) // what cannot be read is unknown
+	e, err := t.kv.Get(ctx, o.Name)
+	if err != nil {
+		return nil, working, nil
 	}
-	return nil, working, nil
+	_ = json.Unmarshal(e.Value(), &working) // what cannot be read is unknown
+	if working.ID != o.Holder.ID {
+		return nil, working, nil
+	}
+	// The reply to an earlier attempt was lost.
+	t.revision, err = t.kv.Update(ctx, o.Name, t.value, e.Revision())
+	if err != nil {
+		return nil, Holder{}, err
+	}
+	return t, Holder{}, nil
 }
 
 // bucket opens the bucket of the leases, and makes it if it is missing.

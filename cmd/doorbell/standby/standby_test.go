@@ -172,6 +172,14 @@ func TestARenewalWhoseReplyWasLostCounts(t *testing.T) {
 	}
 }
 
+func TestALeaseWhoseReplyWasLostIsTakenWithTheNextAttempt(t *testing.T) {
+	conn := natsAt(t)()
+	first, again := taken(t, conn), taken(t, conn)
+	if again == nil || again.revision == first.revision || again.release() != nil {
+		t.Error("the process waits for itself")
+	}
+}
+
 func TestALeaseIsOverForItsHolderBeforeTheServerDropsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, good := range map[string]time.Time{

@@ -156,7 +156,7 @@ func TestWhatIsAboutToLeaveTheWindowIsNotOfferedAgain(t *testing.T) {
 	b := newBell(t)
 	b.o.MaxAge = 30 * 24 * time.Hour
 	b.log.ringAt(t, "A100", 3, time.Now().Add(-30*24*time.Hour+30*time.Minute))
-	b.log.ring(t, "A100", 2)
+	b.log.ringAt(t, "A100", 2, time.Now().Add(-30*24*time.Hour+2*time.Hour))
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 0) // what was never acknowledged is offered, however old it is
 	b.makeAnew()

@@ -122,19 +122,22 @@ Subscribe from another terminal, with the nats command or any NATS client:
 What already exists is learned first and not announced. Then, as it happens:
 
 `, api.API, strings.Join(api.Agencies, ", "), s.NATS.URL, s.Page)
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx) // the demo ends with its daemon
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(running) }()
-	for !d.Health().Ready && ctx.Err() == nil && len(ended) == 0 { // until there is a stream
+	go func() {
+		defer stop()
+		ended <- d.Run(running)
+	}()
+	for !d.Health().Ready && running.Err() == nil { // until there is a stream
 		time.Sleep(10 * time.Millisecond)
 	}
 	count := 0
-	conn, err := p.connectTo(ctx, natsd.Dial{URL: s.NATS.URL})
+	conn, err := p.connectTo(running, natsd.Dial{URL: s.NATS.URL})
 	switch {
-	case ctx.Err() != nil: // the end of the demo is no failure to connect
+	case running.Err() != nil: // the end of the demo is no failure to connect
 		err = nil
 	case err == nil:
-		count, err = EventForm{JSON: c.JSON}.print(ctx, p, p.tail(ctx, conn, demoStream),
+		count, err = EventForm{JSON: c.JSON}.print(running, p, p.tail(running, conn, demoStream),
 			func(e ops.LoggedEvent, width int) string {
 				return ops.Line(e.Event, true, width) // its people are made up
 			})

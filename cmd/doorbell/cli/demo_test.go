@@ -13,7 +13,7 @@ import (
 	"doorbell/cmd/doorbell/exit"
 )
 
-func TestADemoFailsWhenItsDaemonFails(t *testing.T) {
+func TestADemoEndsWithItsDaemon(t *testing.T) {
 	t.Parallel()
 	dir := doorbelltest.ShortDir(t)
 	d := doorbelltest.Launch(t, []string{"TMPDIR=" + dir}, "demo", "--nats-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
@@ -21,7 +21,7 @@ func TestADemoFailsWhenItsDaemonFails(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", daemon.StoreFile))
 	must(t, err)
 	must(t, os.Truncate(files[0], 0))
-	if code := d.End(t, syscall.SIGINT); code != exit.CodeIO || !strings.Contains(d.Stderr.String(), "damaged store") {
+	if code := d.Exit(t); code != exit.CodeIO || !strings.Contains(d.Stderr.String(), "damaged store") {
 		t.Errorf("exit code %d:\n%s", code, d.Stderr.String())
 	}
 }

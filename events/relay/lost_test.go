@@ -401,3 +401,24 @@ func TestWhateverHappensTheStreamHoldsEachEventOnce(t *testing.T) {
 	}
 	t.Logf("%v", count)
 }
+
+// An id is known after a restart of the server, and after 29 days.
+func TestIDsAreKnownForAsLongAsTheStreamKeepsMessages(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.o.MaxAge = 30 * 24 * time.Hour
+		b.log.ring(t, "A100", 20)
+		never := b.log.backup() // its cursor was lost
+		b.deliver()
+		b.log.setBack(never)
+		b.deliver()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		b.server.Shutdown()
+		time.Sleep(29 * 24 * time.Hour)
+		must(t, b.server.Restart(context.Background()))
+		within(t, 10*time.Second, "connected", b.nc.IsConnected)
+		b.log.setBack(never)
+		b.deliver()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}

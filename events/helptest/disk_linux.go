@@ -10,9 +10,9 @@ import (
 	"doorbell/schemas/skiptest"
 )
 
-// SmallDisk is a file system of its own, which takes root. fill takes all of its space but for
-// about so many bytes, and free gives it back. The flags are those of its end: with 0 that fails
-// where a file is still open.
+// SmallDisk mounts a file system for the test, as root. fill takes all of its space but for about
+// spare bytes, and free gives it back. flags are those of the unmount at the end of the test: with
+// 0 it fails if a file is still open.
 func SmallDisk(t testing.TB, size string, flags int) (dir string, fill func(spare int64), free func()) {
 	t.Helper()
 	dir = t.TempDir()

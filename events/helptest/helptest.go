@@ -25,13 +25,13 @@ func Must(t Test, err error) {
 	}
 }
 
-// Eventually waits for what gives no signal. Its limit only ends a hang.
+// Eventually polls a condition that gives no signal until it holds. Its limit only ends a hang.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	Within(t, 2*time.Minute, what, ok)
 }
 
-// Within waits so long for what gives no signal.
+// Within is Eventually with a limit of its own, in real time.
 func Within(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(d); !ok(); time.Sleep(20 * time.Millisecond) {

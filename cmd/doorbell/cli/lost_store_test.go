@@ -64,7 +64,7 @@ func lostStore(s doorbelltest.Scene, t *testing.T, agencies ...string) (rung map
 }
 
 // TestAnAgencyIsComparedWithTheStreamOfALostStore is about an agency that is there at the start, and one that is added later. Each contact
-// request that was written while nobody watched is announced once.
+// request that was written while no doorbell ran is announced once.
 func TestAnAgencyIsComparedWithTheStreamOfALostStore(t *testing.T) {
 	t.Parallel()
 	s := doorbelltest.SceneOf(t, 1, []string{"A100", "B200"})
@@ -86,7 +86,7 @@ func TestAnAgencyIsComparedWithTheStreamOfALostStore(t *testing.T) {
 	sub := doorbelltest.SubscribeTo(t, a.Server().ClientURL())
 	close(more)
 	missing := len(rung)
-	sub.Await(t, "what was written while nobody watched", func(m doorbelltest.Arrival) bool {
+	sub.Await(t, "what was written while no doorbell ran", func(m doorbelltest.Arrival) bool {
 		untold, ours := rung[m.Body.ContactRequestID]
 		if m.Kind() == "contact_request.created" && ours {
 			if !untold {

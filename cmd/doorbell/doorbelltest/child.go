@@ -18,8 +18,11 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/events/helptest"
 	"doorbell/events/natsd/natsdtest"
 )
+
+var must = helptest.Must
 
 // Patience is how long a test waits for another process before it calls it broken: it only ends a
 // hang, on a machine however busy.
@@ -241,12 +244,5 @@ func Has(t *testing.T, text string, words ...string) {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is not in:\n%s", w, text)
 		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

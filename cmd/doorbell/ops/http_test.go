@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events/helptest"
 	"doorbell/poller"
 )
 
@@ -24,30 +24,12 @@ const testToken = "0123456789abcdef-sentinel"
 type site struct {
 	url  string
 	stop func() error
-	log  *logged
+	log  *helptest.Lines
 
 	feedToken string
 
 	mu    sync.Mutex
 	asked []string // verbs
-}
-
-// logged is a log that can be read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func (s *site) done(verb string, q AgencyRequest) error {
@@ -129,7 +111,7 @@ func open(t *testing.T, address, token, feedToken string) *site {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	must(t, err)
-	s := &site{url: "http://127.0.0.1:" + fmt.Sprint(l.Addr().(*net.TCPAddr).Port), log: &logged{}, feedToken: feedToken}
+	s := &site{url: "http://127.0.0.1:" + fmt.Sprint(l.Addr().(*net.TCPAddr).Port), log: &helptest.Lines{}, feedToken: feedToken}
 	s.serve(t, l, token)
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/helptest"
 )
 
 // pipes is a listener whose connections need no network, so that time can be virtual.
@@ -55,7 +56,7 @@ func (p *pipes) call(t *testing.T, text string) net.Conn {
 // virtually runs a test against a server in virtual time.
 func virtually(t *testing.T, test func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newPipes(), &site{log: &logged{}}
+		p, s := newPipes(), &site{log: &helptest.Lines{}}
 		s.serve(t, p, testToken)
 		test(t, p)
 		if err := s.stop(); err != nil {

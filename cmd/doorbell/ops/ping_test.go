@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"doorbell/events/helptest"
 )
 
 // called counts calls in place of a network.
@@ -29,7 +31,7 @@ func TestAPingIsSentEachMinuteAsLongAsAllIsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ill atomic.Bool
 		var via called
-		var log logged
+		var log helptest.Lines
 		p := Ping{
 			URL: "http://127.0.0.1:1/sentinel", Via: &via, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Well: func() error {
